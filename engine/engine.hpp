@@ -1,0 +1,111 @@
+// The embedded engine's public boundary: load a checkpoint, take token-id requests, deliver token events.
+// Text never crosses it: rendering, tokenizing, detokenizing and stop strings belong to engine/text on the caller's side.
+//
+// Invariants: every accepted request ends in exactly one on_finished(), also after cancel() and stop(); tokens come in order
+// before it; the reference backend's output does not depend on what else runs in the batch.
+// Threads: submit, cancel and stats from any thread; sinks are called on the engine's worker thread and must not block.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/result.hpp"
+#include "engine/sampling_params.hpp"
+
+namespace weir::engine {
+
+enum class backend_kind { reference, cpu };  // scalar double accumulation; vectorised float32
+
+struct engine_config {
+  std::filesystem::path model_dir;
+  backend_kind backend = backend_kind::cpu;
+  std::int32_t compute_threads = 0;       // 0 = cores - 1, at least 1
+  std::int32_t sequences_max = 64;        // running at once: KDA state slots
+  std::int32_t queue_max = 1024;          // waiting beyond that is errc::queue_full
+  std::int64_t kv_bytes = 256LL << 20;    // MLA pages
+  std::int32_t page_tokens = 64;          // tokens per MLA page
+  std::int32_t step_tokens_max = 512;     // token budget of one step, decode first, then prefill chunks
+};
+
+struct model_info {
+  std::string architecture;
+  std::int32_t vocab_size = 0;
+  std::int32_t context_tokens = 0;        // model_max_length, capped by what kv_bytes can hold
+  std::int32_t eos_token = -1;
+  std::int64_t parameter_count = 0;
+  std::int64_t weight_bytes = 0;
+};
+
+struct token_logprob {
+  std::int32_t token;
+  float logprob;  // natural log, of the model's distribution before temperature and filters
+};
+
+struct token_event {
+  std::int32_t token;
+  float logprob;                   // 0 unless logprobs were asked for
+  std::vector<token_logprob> top;  // top_logprobs entries, best first
+};
+
+enum class finish_reason {
+  stop,       // a stop token, which is not delivered as a token
+  length,     // max_new_tokens or the context is used up
+  cancelled,  // cancel() or stop()
+  failed,     // a fault in the engine; the log says which
+};
+
+// One sequence's receiver. Calls come from the worker thread, one at a time.
+class event_sink {
+ public:
+  virtual ~event_sink() = default;
+  virtual void on_token(const token_event& event) noexcept = 0;
+  virtual void on_finished(finish_reason reason) noexcept = 0;
+};
+
+struct generate_request {
+  std::vector<std::int32_t> prompt;       // [P] token ids, 1 <= P < context_tokens
+  std::int32_t max_new_tokens = 16;       // >= 1
+  sampling_params sampling;
+  std::vector<std::int32_t> stop_tokens;  // besides the model's eos_token
+};
+
+using sequence_id = std::uint64_t;
+
+struct engine_stats {
+  std::int32_t running = 0;
+  std::int32_t waiting = 0;
+  std::int64_t kv_pages_used = 0;
+  std::int64_t kv_pages_total = 0;
+  std::int32_t state_slots_used = 0;
+  std::int32_t state_slots_total = 0;
+  std::uint64_t prompt_tokens = 0;     // computed since start
+  std::uint64_t generated_tokens = 0;  // since start
+  std::uint64_t steps = 0;
+};
+
+class engine {
+ public:
+  virtual ~engine() = default;  // stops first
+
+  // Reads and maps the checkpoint, checks every tensor's shape, starts the worker. Blocks for the load.
+  static result<std::unique_ptr<engine>> open(const engine_config& config);
+
+  virtual const model_info& info() const noexcept = 0;
+
+  // Checks the request against model and limits, then queues it. The sink lives until its on_finished() returned.
+  virtual result<sequence_id> submit(generate_request request, std::shared_ptr<event_sink> sink) = 0;
+
+  // Ends a sequence at the next step boundary; unknown or finished ids are ignored.
+  virtual void cancel(sequence_id id) noexcept = 0;
+
+  virtual engine_stats stats() const noexcept = 0;
+
+  // Cancels everything, waits for the worker. Idempotent.
+  virtual void stop() noexcept = 0;
+};
+
+}  // namespace weir::engine
