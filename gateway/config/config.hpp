@@ -1,0 +1,104 @@
+// The whole configuration as plain values with visible defaults, made once by parse() and checked once by validate().
+// A loaded configuration is immutable and shared between threads behind a shared pointer.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace weir::gateway::config {
+
+struct mark {
+  int line = 0;  // 1-based; 0 where the value is a default
+  int column = 0;
+};
+
+struct tls_config {
+  std::filesystem::path cert_file;  // PEM chain; empty = plain HTTP
+  std::filesystem::path key_file;   // PEM, 0600
+};
+
+struct listen_config {
+  std::string address = "127.0.0.1";
+  std::uint16_t port = 0;  // 0 = any free port, printed at start
+  tls_config tls;
+  mark at;
+};
+
+struct limits_config {
+  std::int64_t body_bytes = 64LL << 20;         // largest request body of any route
+  std::int64_t body_budget_bytes = 1LL << 30;   // all bodies held at once; beyond it 503
+  std::int64_t connections = 9500;              // open client connections; beyond it 503
+  std::int64_t head_timeout_ms = 10'000;        // a request head must be complete by then
+  std::int64_t body_idle_timeout_ms = 20'000;   // longest pause inside a body
+  std::int64_t keep_alive_idle_ms = 75'000;     // idle connection kept
+  std::int64_t write_idle_timeout_ms = 60'000;  // a client that does not read is cut
+  std::int64_t first_token_timeout_ms = 60'000;
+  std::int64_t inter_token_timeout_ms = 60'000;
+  std::int64_t drain_grace_ms = 600'000;        // running requests may finish for this long after SIGTERM
+};
+
+struct key_config {
+  std::string name;    // shown in logs and metrics instead of the key
+  std::string tenant;
+  std::string digest;  // 64 hex digits: HMAC-SHA-256 of the key under the server secret
+  std::vector<std::string> models;  // empty = all
+  mark at;
+};
+
+struct auth_config {
+  bool loopback_open = false;         // clients on this machine need no key; any key they send is accepted
+  std::filesystem::path secret_file;  // 0600, 32 bytes or more; needed when there are keys
+  std::vector<key_config> keys;
+};
+
+struct engine_target_config {
+  std::filesystem::path model_dir;
+  std::string backend = "cpu";        // cpu | reference
+  std::int64_t threads = 0;           // 0 = cores - 1
+  std::int64_t sequences = 64;
+  std::int64_t queue = 1024;
+  std::int64_t kv_bytes = 256LL << 20;
+  std::int64_t step_tokens = 512;
+
+  friend bool operator==(const engine_target_config&, const engine_target_config&) = default;
+};
+
+struct target_config {
+  std::string name;
+  engine_target_config engine;
+  mark at;
+};
+
+struct model_config {
+  std::string name;  // as clients ask for it
+  std::vector<std::string> aliases;
+  std::vector<std::string> targets;
+  mark at;
+};
+
+struct log_config {
+  std::string level = "info";  // debug | info | warn | error
+  bool access = true;          // one JSON line per request on standard error
+};
+
+struct gateway_config {
+  listen_config listen{.port = 8080};
+  listen_config admin{.port = 9090};  // metrics; loopback only
+  std::int64_t io_threads = 0;        // 0 = cores
+  limits_config limits;
+  auth_config auth;
+  log_config log;
+  std::vector<target_config> targets;
+  std::vector<model_config> models;
+};
+
+struct fault {
+  std::string file;
+  mark at;
+  std::string key;  // dotted path: models[0].targets
+  std::string message;
+};
+
+}  // namespace weir::gateway::config

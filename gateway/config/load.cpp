@@ -1,0 +1,161 @@
+#include "gateway/config/load.hpp"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <fstream>
+#include <iterator>
+
+#include "gateway/config/reader.hpp"
+
+namespace weir::gateway::config {
+
+namespace {
+
+constexpr std::int64_t k_timeout_max_ms = 24LL * 3600 * 1000;
+constexpr std::int64_t k_tebibyte = 1LL << 40;
+
+void read_listen(map_reader& in, std::string_view key, listen_config& out) {
+  std::string value;
+  in.text(key, value);
+  if (value.empty()) return;
+  out.at = in.at();
+  const auto colon = value.rfind(':');
+  const std::string host = colon == std::string::npos ? "" : value.substr(0, colon);
+  unsigned port = 0;
+  const char* const end = value.data() + value.size();
+  const auto [stop, ec] = std::from_chars(value.data() + (colon == std::string::npos ? value.size() : colon + 1), end, port);
+  if (host.empty() || ec != std::errc() || stop != end || port > 65535) {
+    in.fail(key, fmt::format("'{}' is not ADDRESS:PORT (127.0.0.1:8080, 0.0.0.0:80, [::1]:8080)", value));
+    return;
+  }
+  const bool bracketed = host.front() == '[' && host.back() == ']';
+  out.address = bracketed ? host.substr(1, host.size() - 2) : host;
+  out.port = static_cast<std::uint16_t>(port);
+}
+
+void read_tls(map_reader& in, tls_config& out) {
+  in.file_path("cert_file", out.cert_file);
+  in.file_path("key_file", out.key_file);
+  if (out.cert_file.empty() != out.key_file.empty()) in.fail("", "cert_file and key_file go together");
+}
+
+void read_limits(map_reader& in, limits_config& out) {
+  in.bytes("body_bytes", out.body_bytes, {1024, 1LL << 30});
+  in.bytes("body_budget_bytes", out.body_budget_bytes, {1024, k_tebibyte});
+  in.integer("connections", out.connections, {1, 1'000'000});
+  in.integer("head_timeout_ms", out.head_timeout_ms, {10, k_timeout_max_ms});
+  in.integer("body_idle_timeout_ms", out.body_idle_timeout_ms, {10, k_timeout_max_ms});
+  in.integer("keep_alive_idle_ms", out.keep_alive_idle_ms, {10, k_timeout_max_ms});
+  in.integer("write_idle_timeout_ms", out.write_idle_timeout_ms, {10, k_timeout_max_ms});
+  in.integer("first_token_timeout_ms", out.first_token_timeout_ms, {10, k_timeout_max_ms});
+  in.integer("inter_token_timeout_ms", out.inter_token_timeout_ms, {10, k_timeout_max_ms});
+  in.integer("drain_grace_ms", out.drain_grace_ms, {0, k_timeout_max_ms});
+}
+
+void read_auth(map_reader& in, auth_config& out) {
+  in.flag("loopback_open", out.loopback_open);
+  in.file_path("secret_file", out.secret_file);
+  in.map_list("keys", [&](map_reader& key) {
+    key_config k{.at = key.at()};
+    key.text("name", k.name);
+    key.text("tenant", k.tenant);
+    key.text("digest", k.digest);
+    key.text_list("models", k.models);
+    out.keys.push_back(std::move(k));
+  });
+}
+
+void read_target(map_reader& in, target_config& out) {
+  in.text("name", out.name);
+  if (!in.has("engine")) in.fail("", "needs a kind: engine");
+  in.map("engine", [&](map_reader& e) {
+    e.file_path("model_dir", out.engine.model_dir);
+    e.choice("backend", out.engine.backend, {"cpu", "reference"});
+    e.integer("threads", out.engine.threads, {0, 1024});
+    e.integer("sequences", out.engine.sequences, {1, 65536});
+    e.integer("queue", out.engine.queue, {1, 1'000'000});
+    e.bytes("kv_bytes", out.engine.kv_bytes, {1 << 16, k_tebibyte});
+    e.integer("step_tokens", out.engine.step_tokens, {1, 1 << 20});
+  });
+}
+
+void read_top(map_reader& in, gateway_config& out) {
+  read_listen(in, "listen", out.listen);
+  in.map("tls", [&](map_reader& m) { read_tls(m, out.listen.tls); });
+  in.map("admin", [&](map_reader& m) { read_listen(m, "listen", out.admin); });
+  in.integer("io_threads", out.io_threads, {0, 1024});
+  in.map("limits", [&](map_reader& m) { read_limits(m, out.limits); });
+  in.map("auth", [&](map_reader& m) { read_auth(m, out.auth); });
+  in.map("log", [&](map_reader& m) {
+    m.choice("level", out.log.level, {"debug", "info", "warn", "error"});
+    m.flag("access", out.log.access);
+  });
+  in.map_list("targets", [&](map_reader& m) {
+    target_config t{.at = m.at()};
+    read_target(m, t);
+    out.targets.push_back(std::move(t));
+  });
+  in.map_list("models", [&](map_reader& m) {
+    model_config model{.at = m.at()};
+    m.text("name", model.name);
+    m.text_list("aliases", model.aliases);
+    m.text_list("targets", model.targets);
+    out.models.push_back(std::move(model));
+  });
+}
+
+std::unexpected<std::vector<fault>> one_fault(const std::filesystem::path& file, mark at, std::string message) {
+  return std::unexpected(std::vector{fault{file.string(), at, "", std::move(message)}});
+}
+
+}  // namespace
+
+loaded parse(std::string_view yaml, const std::filesystem::path& file) {
+  if (yaml.size() > k_file_bytes_max) {
+    return one_fault(file, {}, fmt::format("larger than {} bytes", k_file_bytes_max));
+  }
+  parse_state state{.file = file.string(), .base_dir = file.parent_path(), .faults = {}};
+  gateway_config config;
+  try {
+    const YAML::Node root = YAML::Load(std::string(yaml));
+    map_reader top(state, root, "");
+    read_top(top, config);
+    top.finish();
+  } catch (const YAML::Exception& e) {
+    const mark at{.line = e.mark.line + 1, .column = e.mark.column + 1};
+    state.faults.push_back({state.file, at, "", "not valid YAML: " + e.msg});
+  }
+  if (!state.faults.empty()) return std::unexpected(std::move(state.faults));
+  return config;
+}
+
+loaded load(const std::filesystem::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  if (!in) return one_fault(file, {}, "cannot be opened; check the path and its permissions");
+  std::string text;
+  char block[65536];
+  while (in.read(block, sizeof block) || in.gcount() > 0) {
+    text.append(block, static_cast<std::size_t>(in.gcount()));
+    if (text.size() > k_file_bytes_max) break;
+  }
+  if (in.bad()) return one_fault(file, {}, "cannot be read");
+  auto parsed = parse(text, file);
+  auto faults = parsed ? validate(*parsed, file, true) : std::move(parsed.error());
+  if (!faults.empty()) return std::unexpected(std::move(faults));
+  return parsed;
+}
+
+std::string to_text(const std::vector<fault>& faults) {
+  std::string out;
+  for (const auto& f : faults) {
+    out += f.file;
+    if (f.at.line > 0) out += fmt::format(":{}:{}", f.at.line, f.at.column);
+    out += ": ";
+    if (!f.key.empty()) out += f.key + ": ";
+    out += f.message + "\n";
+  }
+  return out;
+}
+
+}  // namespace weir::gateway::config

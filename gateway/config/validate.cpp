@@ -1,0 +1,144 @@
+#include <boost/asio/ip/address.hpp>
+#include <fmt/format.h>
+
+#include <map>
+#include <set>
+#include <system_error>
+
+#include "gateway/config/load.hpp"
+
+namespace weir::gateway::config {
+
+namespace {
+
+constexpr std::size_t k_name_bytes_max = 256;
+
+class checker {
+ public:
+  checker(const gateway_config& config, const std::filesystem::path& file, bool check_files)
+      : config_(config), file_(file.string()), check_files_(check_files) {}
+
+  std::vector<fault> run() {
+    check_listeners();
+    check_targets();
+    check_models();
+    check_keys();
+    return std::move(faults_);
+  }
+
+ private:
+  void fail(mark at, std::string key, std::string message) {
+    faults_.push_back({file_, at, std::move(key), std::move(message)});
+  }
+
+  // Names go into headers, logs and metric labels: printable ASCII without quotes.
+  void check_name(const std::string& name, mark at, const std::string& key) {
+    if (name.empty()) return fail(at, key, "needs a value");
+    if (name.size() > k_name_bytes_max) return fail(at, key, fmt::format("longer than {} bytes", k_name_bytes_max));
+    for (const char c : name) {
+      if (c <= 0x20 || c >= 0x7f || c == '"' || c == '\\') {
+        return fail(at, key, "only printable ASCII without space, quote and backslash");
+      }
+    }
+  }
+
+  void check_file(const std::filesystem::path& path, mark at, const std::string& key) {
+    std::error_code ec;
+    if (check_files_ && !path.empty() && !std::filesystem::exists(path, ec)) {
+      fail(at, key, fmt::format("{} does not exist", path.string()));
+    }
+  }
+
+  void check_listeners() {
+    boost::system::error_code ec;
+    const auto api = boost::asio::ip::make_address(config_.listen.address, ec);
+    if (ec) fail(config_.listen.at, "listen", fmt::format("'{}' is not a numeric address", config_.listen.address));
+    if (!ec && !api.is_loopback() && config_.auth.keys.empty()) {
+      fail(config_.listen.at, "listen",
+           "an address that other machines reach needs auth.keys; add a key (weir keys new) or listen on 127.0.0.1");
+    }
+    const auto admin = boost::asio::ip::make_address(config_.admin.address, ec);
+    if (ec) {
+      fail(config_.admin.at, "admin.listen", fmt::format("'{}' is not a numeric address", config_.admin.address));
+    } else if (!admin.is_loopback()) {
+      fail(config_.admin.at, "admin.listen", "the admin listener stays on loopback (127.0.0.1 or [::1])");
+    }
+    if (config_.listen.port != 0 && config_.listen.port == config_.admin.port &&
+        config_.listen.address == config_.admin.address) {
+      fail(config_.admin.at, "admin.listen", "is the same as listen");
+    }
+    check_file(config_.listen.tls.cert_file, {}, "tls.cert_file");
+    check_file(config_.listen.tls.key_file, {}, "tls.key_file");
+  }
+
+  void check_targets() {
+    if (config_.targets.empty()) fail({}, "targets", "needs at least one target");
+    for (std::size_t i = 0; i < config_.targets.size(); ++i) {
+      const auto& t = config_.targets[i];
+      const auto key = fmt::format("targets[{}]", i);
+      check_name(t.name, t.at, key + ".name");
+      if (!target_names_.insert(t.name).second) fail(t.at, key + ".name", fmt::format("'{}' is taken", t.name));
+      if (t.engine.model_dir.empty()) fail(t.at, key + ".engine.model_dir", "needs a checkpoint folder");
+      check_file(t.engine.model_dir, t.at, key + ".engine.model_dir");
+    }
+  }
+
+  void check_models() {
+    if (config_.models.empty()) fail({}, "models", "needs at least one model");
+    const auto take = [&](const std::string& name, mark at, const std::string& key) {
+      check_name(name, at, key);
+      if (!model_names_.insert(name).second) fail(at, key, fmt::format("'{}' names two models", name));
+    };
+    for (std::size_t i = 0; i < config_.models.size(); ++i) {
+      const auto& m = config_.models[i];
+      const auto key = fmt::format("models[{}]", i);
+      take(m.name, m.at, key + ".name");
+      for (const auto& alias : m.aliases) take(alias, m.at, key + ".aliases");
+      if (m.targets.empty()) fail(m.at, key + ".targets", "needs at least one target");
+      for (const auto& t : m.targets) {
+        if (!target_names_.contains(t)) fail(m.at, key + ".targets", fmt::format("no target named '{}'", t));
+      }
+    }
+  }
+
+  void check_keys() {
+    const auto& auth = config_.auth;
+    if (!auth.keys.empty() && auth.secret_file.empty()) {
+      fail({}, "auth.secret_file", "keys need the server secret that their digests were made with");
+    }
+    if (!auth.keys.empty()) check_file(auth.secret_file, {}, "auth.secret_file");
+    std::set<std::string> names;
+    std::map<std::string, std::string> digests;
+    for (std::size_t i = 0; i < auth.keys.size(); ++i) {
+      const auto& k = auth.keys[i];
+      const auto key = fmt::format("auth.keys[{}]", i);
+      check_name(k.name, k.at, key + ".name");
+      check_name(k.tenant, k.at, key + ".tenant");
+      if (!names.insert(k.name).second) fail(k.at, key + ".name", fmt::format("'{}' is taken", k.name));
+      const bool hex = k.digest.find_first_not_of("0123456789abcdef") == std::string::npos;
+      if (!hex || k.digest.size() != 64) {
+        fail(k.at, key + ".digest", "expected 64 lower-case hex digits, as weir keys new prints them");
+      } else if (!digests.emplace(k.digest, k.name).second) {
+        fail(k.at, key + ".digest", fmt::format("is the same key as '{}'", digests[k.digest]));
+      }
+      for (const auto& model : k.models) {
+        if (!model_names_.contains(model)) fail(k.at, key + ".models", fmt::format("no model named '{}'", model));
+      }
+    }
+  }
+
+  const gateway_config& config_;
+  std::string file_;
+  bool check_files_;
+  std::vector<fault> faults_;
+  std::set<std::string> target_names_;
+  std::set<std::string> model_names_;
+};
+
+}  // namespace
+
+std::vector<fault> validate(const gateway_config& config, const std::filesystem::path& file, bool check_files) {
+  return checker(config, file, check_files).run();
+}
+
+}  // namespace weir::gateway::config
