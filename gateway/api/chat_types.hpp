@@ -1,0 +1,27 @@
+// POST /v1/chat/completions: request JSON to a typed request. Unknown fields are accepted and ignored here (a relayed request
+// forwards the original body); a known field with a wrong type or value is an error that names it.
+// Values; any thread.
+#pragma once
+
+#include <string_view>
+
+#include "engine/text/chat_format.hpp"
+#include "gateway/api/options.hpp"
+#include "policy/types.hpp"
+
+namespace weir::gateway::api {
+
+inline constexpr std::size_t k_messages_max = 65'536;
+inline constexpr std::size_t k_tools_max = 128;          // as OpenAI
+inline constexpr std::size_t k_tool_name_bytes_max = 64;  // as OpenAI
+inline constexpr std::size_t k_parts_max = 4096;          // content parts of one message
+
+struct chat_request {
+  generation_options options;
+  engine::text::chat_prompt prompt;
+  policy::request_facts facts;  // what the request needs of a target; token counts come later
+};
+
+result<chat_request> parse_chat_request(std::string_view body);
+
+}  // namespace weir::gateway::api

@@ -1,0 +1,155 @@
+#include "gateway/api/json.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+namespace weir::gateway::api {
+
+namespace {
+
+using simdjson::dom::element_type;
+
+// Empty when no object in the tree holds a key twice. Depth is bounded by the parser.
+std::string find_duplicate(simdjson::dom::element element) {
+  if (element.type() == element_type::ARRAY) {
+    for (const auto child : element.get_array().value_unsafe()) {
+      if (auto key = find_duplicate(child); !key.empty()) return key;
+    }
+    return {};
+  }
+  if (element.type() != element_type::OBJECT) return {};
+  std::vector<std::string_view> keys;
+  for (const auto field : element.get_object().value_unsafe()) {
+    keys.push_back(field.key);
+    if (auto key = find_duplicate(field.value); !key.empty()) return key;
+  }
+  std::sort(keys.begin(), keys.end());
+  const auto twice = std::adjacent_find(keys.begin(), keys.end());
+  return twice == keys.end() ? std::string() : "'" + std::string(twice->substr(0, 64)) + "'";
+}
+
+}  // namespace
+
+result<json_document> json_document::parse(std::string_view body) {
+  if (body.empty()) return fail(errc::bad_request, "the body is empty; expected a JSON object");
+  json_document doc;
+  doc.parser_ = std::make_unique<simdjson::dom::parser>();
+  if (doc.parser_->allocate(std::max<std::size_t>(body.size(), 64), k_json_depth_max)) {
+    return fail(errc::overloaded, "no memory for a body of this size");
+  }
+  const auto parsed = doc.parser_->parse(body.data(), body.size());
+  if (parsed.error() == simdjson::DEPTH_ERROR) {
+    return fail(errc::bad_request, fmt::format("the JSON body is nested deeper than {} levels", k_json_depth_max));
+  }
+  if (parsed.error()) {
+    return fail(errc::bad_request, fmt::format("the body is not valid JSON: {}", simdjson::error_message(parsed.error())));
+  }
+  if (parsed.value_unsafe().get_object().get(doc.root_)) {
+    return fail(errc::bad_request, "the body must be a JSON object");
+  }
+  if (const auto key = find_duplicate(parsed.value_unsafe()); !key.empty()) {
+    return fail(errc::bad_request, fmt::format("an object in the body has the key {} twice", key));
+  }
+  return doc;
+}
+
+std::optional<simdjson::dom::element> field_reader::find(std::string_view key) const {
+  simdjson::dom::element value;
+  if (object_.at_key(key).get(value) || value.is_null()) return std::nullopt;
+  return value;
+}
+
+std::string field_reader::path_of(std::string_view key) const {
+  return path_.empty() ? std::string(key) : fmt::format("{}.{}", path_, key);
+}
+
+void field_reader::fail(std::string_view key, std::string message) {
+  if (error_) return;
+  auto path = path_of(key);
+  error_ = error{errc::bad_request, fmt::format("'{}' {}", path, message), path};
+}
+
+void field_reader::text(std::string_view key, std::string& out) {
+  const auto value = find(key);
+  std::string_view view;
+  if (!value) return;
+  if (value->get(view)) return fail(key, "must be a string");
+  out = view;
+}
+
+void field_reader::flag(std::string_view key, bool& out) {
+  const auto value = find(key);
+  if (value && value->get(out)) fail(key, "must be true or false");
+}
+
+void field_reader::number(std::string_view key, std::optional<float>& out, number_range range) {
+  const auto value = find(key);
+  if (!value) return;
+  double number = 0;
+  if (value->get(number) || !(number >= range.min && number <= range.max)) {
+    return fail(key, fmt::format("must be a number from {} to {}", range.min, range.max));
+  }
+  out = static_cast<float>(number);
+}
+
+void field_reader::integer(std::string_view key, std::optional<std::int64_t>& out, integer_range range) {
+  const auto value = find(key);
+  if (!value) return;
+  std::int64_t number = 0;
+  if (value->get(number) || number < range.min || number > range.max) {
+    return fail(key, fmt::format("must be a whole number from {} to {}", range.min, range.max));
+  }
+  out = number;
+}
+
+std::optional<simdjson::dom::object> field_reader::object(std::string_view key) {
+  const auto value = find(key);
+  simdjson::dom::object out;
+  if (!value) return std::nullopt;
+  if (value->get(out)) {
+    fail(key, "must be an object");
+    return std::nullopt;
+  }
+  return out;
+}
+
+std::optional<simdjson::dom::array> field_reader::array(std::string_view key) {
+  const auto value = find(key);
+  simdjson::dom::array out;
+  if (!value) return std::nullopt;
+  if (value->get(out)) {
+    fail(key, "must be an array");
+    return std::nullopt;
+  }
+  return out;
+}
+
+void append_quoted(std::string& out, std::string_view text) {
+  static constexpr char k_hex[] = "0123456789abcdef";
+  out.push_back('"');
+  std::size_t start = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto c = static_cast<unsigned char>(text[i]);
+    if (c >= 0x20 && c != '"' && c != '\\') continue;
+    out.append(text, start, i - start);
+    start = i + 1;
+    switch (c) {
+      case '"': out += "\\\""; break;
+      case '\\': out += "\\\\"; break;
+      case '\n': out += "\\n"; break;
+      case '\r': out += "\\r"; break;
+      case '\t': out += "\\t"; break;
+      default:
+        out += "\\u00";
+        out.push_back(k_hex[c >> 4]);
+        out.push_back(k_hex[c & 15]);
+    }
+  }
+  out.append(text, start, text.size() - start);
+  out.push_back('"');
+}
+
+}  // namespace weir::gateway::api

@@ -1,0 +1,71 @@
+// Reading client JSON: bounded depth, no duplicate keys (a gateway and its upstream must never read two different values),
+// valid UTF-8, and typed fields with ranges whose errors name the field. Values view into the parsed document.
+// One request, one thread.
+#pragma once
+
+#include <simdjson.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "gateway/errc.hpp"
+
+namespace weir::gateway::api {
+
+inline constexpr std::size_t k_json_depth_max = 64;
+
+// A parsed body; elements stay valid as long as this lives.
+class json_document final {
+ public:
+  // The body must be one JSON object.
+  static result<json_document> parse(std::string_view body);
+
+  simdjson::dom::object root() const noexcept { return root_; }
+
+ private:
+  std::unique_ptr<simdjson::dom::parser> parser_;
+  simdjson::dom::object root_;
+};
+
+struct number_range {
+  double min;
+  double max;
+};
+
+struct integer_range {
+  std::int64_t min;
+  std::int64_t max;
+};
+
+// Reads fields of one object; null counts as absent. The first fault is kept and later reads change nothing.
+class field_reader final {
+ public:
+  // `path` prefixes field names in errors: "messages[3]".
+  field_reader(simdjson::dom::object object, std::string path = {}) : object_(object), path_(std::move(path)) {}
+
+  std::optional<simdjson::dom::element> find(std::string_view key) const;
+  void text(std::string_view key, std::string& out);
+  void flag(std::string_view key, bool& out);
+  void number(std::string_view key, std::optional<float>& out, number_range range);
+  void integer(std::string_view key, std::optional<std::int64_t>& out, integer_range range);
+  std::optional<simdjson::dom::object> object(std::string_view key);
+  std::optional<simdjson::dom::array> array(std::string_view key);
+
+  std::string path_of(std::string_view key) const;
+  void fail(std::string_view key, std::string message);
+  bool ok() const noexcept { return !error_.has_value(); }
+  const std::optional<error>& first_error() const noexcept { return error_; }
+
+ private:
+  simdjson::dom::object object_;
+  std::string path_;
+  std::optional<error> error_;
+};
+
+// Appends `text` as a quoted JSON string.
+void append_quoted(std::string& out, std::string_view text);
+
+}  // namespace weir::gateway::api

@@ -1,0 +1,87 @@
+#include "gateway/api/options.hpp"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <limits>
+
+namespace weir::gateway::api {
+
+namespace {
+
+void read_stop(field_reader& in, std::vector<std::string>& out) {
+  const auto value = in.find("stop");
+  if (!value) return;
+  const auto add = [&](std::string_view text) {
+    if (text.size() > k_stop_bytes_max || text.empty()) {
+      in.fail("stop", fmt::format("strings must have 1 to {} bytes", k_stop_bytes_max));
+    } else {
+      out.emplace_back(text);
+    }
+  };
+  std::string_view one;
+  simdjson::dom::array many;
+  if (!value->get(one)) return add(one);
+  if (value->get(many)) return in.fail("stop", "must be a string or an array of strings");
+  if (many.size() > k_stops_max) return in.fail("stop", fmt::format("may hold at most {} strings", k_stops_max));
+  for (const auto entry : many) {
+    std::string_view text;
+    if (entry.get(text)) return in.fail("stop", "must be a string or an array of strings");
+    add(text);
+  }
+}
+
+void read_logit_bias(field_reader& in, std::vector<std::pair<std::int32_t, float>>& out) {
+  const auto map = in.object("logit_bias");
+  if (!map) return;
+  if (map->size() > k_logit_bias_max) {
+    return in.fail("logit_bias", fmt::format("may hold at most {} entries", k_logit_bias_max));
+  }
+  for (const auto field : *map) {
+    std::int64_t token = 0;
+    double bias = 0;
+    const char* const end = field.key.data() + field.key.size();
+    const auto [stop, ec] = std::from_chars(field.key.data(), end, token);
+    if (ec != std::errc() || stop != end || token < 0 || token > k_token_id_max || field.value.get(bias) ||
+        !(bias >= -100 && bias <= 100)) {
+      return in.fail("logit_bias", "must map token ids to numbers from -100 to 100");
+    }
+    out.emplace_back(static_cast<std::int32_t>(token), static_cast<float>(bias));
+  }
+}
+
+}  // namespace
+
+void read_generation_options(field_reader& in, generation_options& out) {
+  in.text("model", out.model);
+  if (in.ok() && out.model.empty()) in.fail("model", "is required: the name of a model from GET /v1/models");
+  in.flag("stream", out.stream);
+  if (const auto options = in.object("stream_options")) {
+    field_reader inner(*options, "stream_options");
+    inner.flag("include_usage", out.include_usage);
+    if (!inner.ok()) in.fail("stream_options.include_usage", "must be true or false");
+  }
+  std::optional<std::int64_t> n;
+  in.integer("n", n, {1, k_choices_max});
+  out.n = n.value_or(1);
+  in.integer("max_tokens", out.max_tokens, {1, k_output_tokens_max});
+  in.integer("max_completion_tokens", out.max_tokens, {1, k_output_tokens_max});
+  in.number("temperature", out.temperature, {0, 2});
+  in.number("top_p", out.top_p, {0, 1});
+  in.integer("top_k", out.top_k, {-1, k_token_id_max});
+  std::optional<float> min_p;
+  std::optional<float> presence;
+  std::optional<float> frequency;
+  in.number("min_p", min_p, {0, 1});
+  in.number("presence_penalty", presence, {-2, 2});
+  in.number("frequency_penalty", frequency, {-2, 2});
+  out.min_p = min_p.value_or(0);
+  out.presence_penalty = presence.value_or(0);
+  out.frequency_penalty = frequency.value_or(0);
+  constexpr auto k_any = std::numeric_limits<std::int64_t>::max();
+  in.integer("seed", out.seed, {-k_any - 1, k_any});
+  read_logit_bias(in, out.logit_bias);
+  read_stop(in, out.stop);
+}
+
+}  // namespace weir::gateway::api
