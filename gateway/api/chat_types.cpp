@@ -103,9 +103,8 @@ void read_messages(field_reader& in, chat_request& out) {
     if (entry.get(object)) return in.fail(fmt::format("messages[{}]", index), "must be an object");
     field_reader inner(object, fmt::format("messages[{}]", index));
     read_message(inner, out.prompt.messages.emplace_back(), out.facts);
-    if (inner.ok()) continue;
-    const auto& e = *inner.first_error();
-    return in.fail(e.param, e.message.substr(e.message.find("' ") + 2));
+    in.adopt(inner);
+    if (!in.ok()) return;
   }
 }
 

@@ -72,6 +72,10 @@ void field_reader::fail(std::string_view key, std::string message) {
   error_ = error{errc::bad_request, fmt::format("'{}' {}", path, message), path};
 }
 
+void field_reader::adopt(const field_reader& inner) {
+  if (!error_) error_ = inner.error_;
+}
+
 void field_reader::text(std::string_view key, std::string& out) {
   const auto value = find(key);
   std::string_view view;

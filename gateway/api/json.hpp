@@ -56,6 +56,7 @@ class field_reader final {
 
   std::string path_of(std::string_view key) const;
   void fail(std::string_view key, std::string message);
+  void adopt(const field_reader& inner);  // takes over the fault of an inner reader, which already names its full path
   bool ok() const noexcept { return !error_.has_value(); }
   const std::optional<error>& first_error() const noexcept { return error_; }
 

@@ -59,7 +59,7 @@ void read_generation_options(field_reader& in, generation_options& out) {
   if (const auto options = in.object("stream_options")) {
     field_reader inner(*options, "stream_options");
     inner.flag("include_usage", out.include_usage);
-    if (!inner.ok()) in.fail("stream_options.include_usage", "must be true or false");
+    in.adopt(inner);
   }
   std::optional<std::int64_t> n;
   in.integer("n", n, {1, k_choices_max});

@@ -34,6 +34,7 @@ struct limits_config {
   std::int64_t body_idle_timeout_ms = 20'000;   // longest pause inside a body
   std::int64_t keep_alive_idle_ms = 75'000;     // idle connection kept
   std::int64_t write_idle_timeout_ms = 60'000;  // a client that does not read is cut
+  std::int64_t request_timeout_ms = 600'000;      // an answer that is not streamed
   std::int64_t first_token_timeout_ms = 60'000;
   std::int64_t inter_token_timeout_ms = 60'000;
   std::int64_t drain_grace_ms = 600'000;        // running requests may finish for this long after SIGTERM

@@ -48,6 +48,7 @@ void read_limits(map_reader& in, limits_config& out) {
   in.integer("body_idle_timeout_ms", out.body_idle_timeout_ms, {10, k_timeout_max_ms});
   in.integer("keep_alive_idle_ms", out.keep_alive_idle_ms, {10, k_timeout_max_ms});
   in.integer("write_idle_timeout_ms", out.write_idle_timeout_ms, {10, k_timeout_max_ms});
+  in.integer("request_timeout_ms", out.request_timeout_ms, {10, k_timeout_max_ms});
   in.integer("first_token_timeout_ms", out.first_token_timeout_ms, {10, k_timeout_max_ms});
   in.integer("inter_token_timeout_ms", out.inter_token_timeout_ms, {10, k_timeout_max_ms});
   in.integer("drain_grace_ms", out.drain_grace_ms, {0, k_timeout_max_ms});

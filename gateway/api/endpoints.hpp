@@ -1,0 +1,59 @@
+// The routes of the API and admin listeners as tables, and what a handler gets. A path outside the tables does not exist.
+// Immutable; any thread.
+#pragma once
+
+#include <atomic>
+#include <boost/beast/http/verb.hpp>
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "gateway/auth/authenticate.hpp"
+#include "gateway/fleet.hpp"
+#include "gateway/http/exchange.hpp"
+#include "gateway/observe/metrics.hpp"
+#include "gateway/observe/request_probe.hpp"
+
+namespace weir::gateway::api {
+
+// State shared by all requests; outlives them.
+struct server_state {
+  snapshot_holder snapshots;
+  observe::metrics metrics;
+  std::atomic<bool> draining = false;
+};
+
+struct request_context {
+  http::exchange& exchange;
+  server_state& state;
+  std::shared_ptr<const snapshot> snap;  // pinned for the whole request
+  auth::identity caller;
+  observe::request_probe& probe;
+  std::string_view path_rest;  // behind a prefix route
+};
+
+using handler = task<void> (*)(request_context& context);
+
+enum class access { open, key };
+
+struct endpoint {
+  std::string_view path;
+  bool prefix;  // the path continues behind it
+  boost::beast::http::verb method;
+  access needs;
+  std::string_view label;  // in metrics and logs
+  handler serve;
+};
+
+std::span<const endpoint> api_endpoints() noexcept;
+std::span<const endpoint> admin_endpoints() noexcept;
+
+task<void> serve_chat(request_context& context);
+task<void> serve_completions(request_context& context);
+task<void> serve_models(request_context& context);
+task<void> serve_model(request_context& context);
+task<void> serve_health(request_context& context);
+task<void> serve_ready(request_context& context);
+task<void> serve_metrics(request_context& context);
+
+}  // namespace weir::gateway::api

@@ -1,0 +1,129 @@
+#include "gateway/auth/key_store.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <openssl/rand.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <stdexcept>
+
+namespace weir::gateway::auth {
+
+namespace {
+
+void fill_random(unsigned char* out, int size) {
+  if (RAND_bytes(out, size) != 1) throw std::runtime_error("the system's random source failed");
+}
+
+}  // namespace
+
+bool identity::may_use(std::string_view model) const {
+  return models.empty() || std::find(models.begin(), models.end(), model) != models.end();
+}
+
+std::size_t key_store::first_bytes::operator()(const digest& d) const noexcept {
+  std::size_t value = 0;
+  std::memcpy(&value, d.data(), sizeof value);
+  return value;
+}
+
+digest key_digest(std::string_view secret, std::string_view key) {
+  digest out{};
+  unsigned int size = 0;
+  if (HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()),
+           reinterpret_cast<const unsigned char*>(key.data()), key.size(), out.data(), &size) == nullptr ||
+      size != out.size()) {
+    throw std::runtime_error("HMAC-SHA-256 failed");
+  }
+  return out;
+}
+
+std::string to_hex(const digest& d) {
+  std::string out;
+  for (const unsigned char byte : d) out += fmt::format("{:02x}", byte);
+  return out;
+}
+
+std::optional<digest> from_hex(std::string_view hex) {
+  digest out{};
+  if (hex.size() != 2 * out.size()) return std::nullopt;
+  const auto value = [](char c) { return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1; };
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const int high = value(hex[2 * i]);
+    const int low = value(hex[2 * i + 1]);
+    if (high < 0 || low < 0) return std::nullopt;
+    out[i] = static_cast<unsigned char>(high * 16 + low);
+  }
+  return out;
+}
+
+std::expected<std::string, std::string> read_secret(const std::filesystem::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  struct stat status {};
+  if (!in || ::stat(file.c_str(), &status) != 0) {
+    return std::unexpected(fmt::format("{}: cannot be read; make one with 'weir keys new'", file.string()));
+  }
+  if ((status.st_mode & 077) != 0) {
+    return std::unexpected(fmt::format("{}: others may read it; run chmod 600 on it", file.string()));
+  }
+  std::string secret(k_secret_bytes_max + 1, '\0');
+  in.read(secret.data(), static_cast<std::streamsize>(secret.size()));
+  secret.resize(static_cast<std::size_t>(in.gcount()));
+  while (!secret.empty() && (secret.back() == '\n' || secret.back() == '\r')) secret.pop_back();
+  if (secret.size() < k_secret_bytes_min || secret.size() > k_secret_bytes_max) {
+    return std::unexpected(fmt::format("{}: a secret has {} to {} bytes", file.string(), k_secret_bytes_min,
+                                       k_secret_bytes_max));
+  }
+  return secret;
+}
+
+std::expected<void, std::string> create_secret(const std::filesystem::path& file) {
+  digest random{};
+  fill_random(random.data(), static_cast<int>(random.size()));
+  const std::string text = to_hex(random) + "\n";
+  const int fd = ::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (fd < 0) return std::unexpected(fmt::format("{}: cannot be created: {}", file.string(), std::strerror(errno)));
+  const bool written = ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size()) && ::fsync(fd) == 0;
+  ::close(fd);
+  if (!written) return std::unexpected(fmt::format("{}: cannot be written", file.string()));
+  return {};
+}
+
+std::string generate_key() {
+  static constexpr std::string_view k_alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+  static_assert(k_alphabet.size() == 64, "six bits a character, without bias");
+  std::array<unsigned char, 43> random{};
+  fill_random(random.data(), static_cast<int>(random.size()));
+  std::string key = "weir-";
+  for (const unsigned char byte : random) key += k_alphabet[byte & 63];
+  return key;
+}
+
+std::expected<key_store, std::string> key_store::make(const config::auth_config& config) {
+  key_store store;
+  if (config.keys.empty()) return store;
+  auto secret = read_secret(config.secret_file);
+  if (!secret) return std::unexpected(secret.error());
+  store.secret_ = std::move(*secret);
+  for (const auto& key : config.keys) {
+    const auto d = from_hex(key.digest);
+    if (!d) return std::unexpected(fmt::format("key '{}': the digest is not 64 hex digits", key.name));
+    store.keys_.emplace(*d, identity{key.name, key.tenant, key.models});
+  }
+  return store;
+}
+
+const identity* key_store::find(std::string_view presented_key) const {
+  if (keys_.empty() || presented_key.empty() || presented_key.size() > k_key_bytes_max) return nullptr;
+  const auto found = keys_.find(key_digest(secret_, presented_key));
+  return found == keys_.end() ? nullptr : &found->second;
+}
+
+}  // namespace weir::gateway::auth

@@ -1,0 +1,94 @@
+#include "gateway/observe/metrics.hpp"
+
+#include <prometheus/counter.h>
+#include <prometheus/gauge.h>
+#include <prometheus/histogram.h>
+#include <prometheus/text_serializer.h>
+
+#include "gateway/version.hpp"
+
+namespace weir::gateway::observe {
+
+namespace {
+
+// Seconds, from a cached short answer to a long-context one.
+const prometheus::Histogram::BucketBoundaries k_seconds{0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5,
+                                                        0.75,  1,     2.5,  5,    7.5,  10,   30,   60,  120,  300};
+
+prometheus::Gauge& gauge(prometheus::Registry& registry, const char* name, const char* help) {
+  return prometheus::BuildGauge().Name(name).Help(help).Register(registry).Add({});
+}
+
+}  // namespace
+
+metrics::metrics()
+    : registry_(std::make_shared<prometheus::Registry>()),
+      requests_(prometheus::BuildCounter().Name("weir_requests_total").Help("Requests answered").Register(*registry_)),
+      tokens_(prometheus::BuildCounter()
+                  .Name("weir_tokens_total")
+                  .Help("Tokens of answered requests, by kind")
+                  .Register(*registry_)),
+      duration_(prometheus::BuildHistogram()
+                    .Name("weir_request_duration_seconds")
+                    .Help("From the complete head to the last byte")
+                    .Register(*registry_)),
+      first_token_(prometheus::BuildHistogram()
+                       .Name("weir_time_to_first_token_seconds")
+                       .Help("From the complete head to the first streamed byte")
+                       .Register(*registry_)),
+      engine_gauges_(prometheus::BuildGauge()
+                         .Name("weir_engine")
+                         .Help("The embedded engine's queues, pool and token counts, by what")
+                         .Register(*registry_)),
+      reloads_(prometheus::BuildCounter()
+                   .Name("weir_config_reloads_total")
+                   .Help("Configuration reloads, by outcome")
+                   .Register(*registry_)),
+      in_flight_(&gauge(*registry_, "weir_requests_in_flight", "Requests being answered")),
+      connections_(&gauge(*registry_, "weir_connections", "Open client connections")),
+      body_bytes_(&gauge(*registry_, "weir_body_bytes", "Request bodies held in memory")) {
+  prometheus::BuildGauge()
+      .Name("weir_build_info")
+      .Help("1, labelled with the version")
+      .Register(*registry_)
+      .Add({{"version", k_version}})
+      .Set(1);
+}
+
+void metrics::request_ended(const request_numbers& n) {
+  in_flight_->Decrement();
+  const std::string endpoint(n.endpoint);
+  const std::string model(n.model);
+  requests_.Add({{"endpoint", endpoint}, {"model", model}, {"status", std::to_string(n.status)}}).Increment();
+  duration_.Add({{"endpoint", endpoint}, {"model", model}}, k_seconds).Observe(n.duration_s);
+  if (n.first_token_s >= 0) {
+    first_token_.Add({{"endpoint", endpoint}, {"model", model}}, k_seconds).Observe(n.first_token_s);
+  }
+  if (n.prompt_tokens > 0) {
+    tokens_.Add({{"model", model}, {"kind", "prompt"}}).Increment(static_cast<double>(n.prompt_tokens));
+  }
+  if (n.completion_tokens > 0) {
+    tokens_.Add({{"model", model}, {"kind", "completion"}}).Increment(static_cast<double>(n.completion_tokens));
+  }
+}
+
+void metrics::reload_done(bool ok) { reloads_.Add({{"outcome", ok ? "applied" : "refused"}}).Increment(); }
+
+void metrics::set_engine(const engine_numbers& n) {
+  const std::string target(n.target);
+  const auto set = [&](const char* what, double value) {
+    engine_gauges_.Add({{"target", target}, {"what", what}}).Set(value);
+  };
+  set("sequences_running", n.running);
+  set("sequences_waiting", n.waiting);
+  set("kv_pages_used", n.kv_pages_used);
+  set("kv_pages_total", n.kv_pages_total);
+  set("state_slots_used", n.state_slots_used);
+  set("state_slots_total", n.state_slots_total);
+  set("prompt_tokens", n.prompt_tokens);
+  set("generated_tokens", n.generated_tokens);
+}
+
+std::string metrics::text() const { return prometheus::TextSerializer().Serialize(registry_->Collect()); }
+
+}  // namespace weir::gateway::observe

@@ -1,0 +1,62 @@
+// Every metric family of the gateway, declared in one place, and its text exposition. Labels come only from configured sets and
+// fixed enums, so a client cannot grow them. Any thread.
+#pragma once
+
+#include <prometheus/registry.h>
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace weir::gateway::observe {
+
+struct request_numbers {
+  std::string_view endpoint;  // a route's label
+  std::string_view model;     // a configured model, or "none"
+  int status = 0;
+  double duration_s = 0;
+  double first_token_s = -1;  // below 0: no token
+  std::int64_t prompt_tokens = 0;
+  std::int64_t completion_tokens = 0;
+};
+
+struct engine_numbers {
+  std::string_view target;
+  double running = 0;
+  double waiting = 0;
+  double kv_pages_used = 0;
+  double kv_pages_total = 0;
+  double state_slots_used = 0;
+  double state_slots_total = 0;
+  double prompt_tokens = 0;
+  double generated_tokens = 0;
+};
+
+class metrics final {
+ public:
+  metrics();
+
+  void request_started() { in_flight_->Increment(); }
+  void request_ended(const request_numbers& n);
+  void reload_done(bool ok);
+  void set_connections(double open) { connections_->Set(open); }
+  void set_body_bytes(double held) { body_bytes_->Set(held); }
+  void set_engine(const engine_numbers& n);
+
+  // Prometheus text format 0.0.4.
+  std::string text() const;
+
+ private:
+  std::shared_ptr<prometheus::Registry> registry_;
+  prometheus::Family<prometheus::Counter>& requests_;
+  prometheus::Family<prometheus::Counter>& tokens_;
+  prometheus::Family<prometheus::Histogram>& duration_;
+  prometheus::Family<prometheus::Histogram>& first_token_;
+  prometheus::Family<prometheus::Gauge>& engine_gauges_;
+  prometheus::Family<prometheus::Counter>& reloads_;
+  prometheus::Gauge* in_flight_;
+  prometheus::Gauge* connections_;
+  prometheus::Gauge* body_bytes_;
+};
+
+}  // namespace weir::gateway::observe

@@ -1,0 +1,63 @@
+#include "gateway/observe/request_probe.hpp"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include "gateway/api/json.hpp"
+#include "gateway/observe/log.hpp"
+
+namespace weir::gateway::observe {
+
+namespace {
+
+// As a reverse proxy writes it: the client left before an answer.
+constexpr int k_client_closed_status = 499;
+
+}  // namespace
+
+request_probe::request_probe(metrics& m, const http::exchange& ex, bool access_log)
+    : metrics_(m), exchange_(ex), access_log_(access_log), start_(std::chrono::steady_clock::now()) {
+  metrics_.request_started();
+}
+
+double request_probe::seconds_since_start() const {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+}
+
+void request_probe::first_token() {
+  if (first_token_s_ < 0) first_token_s_ = seconds_since_start();
+}
+
+request_probe::~request_probe() {
+  const int sent = exchange_.status_sent();
+  const int status = sent == 0 || outcome_ == "client_closed_request" ? k_client_closed_status : sent;
+  const double duration_s = seconds_since_start();
+  metrics_.request_ended({.endpoint = endpoint_,
+                          .model = model_,
+                          .status = status,
+                          .duration_s = duration_s,
+                          .first_token_s = first_token_s_,
+                          .prompt_tokens = prompt_tokens_,
+                          .completion_tokens = completion_tokens_});
+  if (!access_log_) return;
+  std::string line = R"({"request_id":)";
+  api::append_quoted(line, exchange_.request_id());
+  line += R"(,"client":)";
+  api::append_quoted(line, exchange_.peer().address);
+  line += fmt::format(R"(,"endpoint":"{}","status":{})", endpoint_, status);
+  for (const auto& [name, value] : {std::pair<std::string_view, std::string_view>{"key", key_},
+                                    {"model", model_},
+                                    {"target", target_},
+                                    {"error", outcome_}}) {
+    if (value.empty()) continue;
+    line += fmt::format(R"(,"{}":)", name);
+    api::append_quoted(line, value);
+  }
+  line += fmt::format(R"(,"duration_ms":{:.1f})", duration_s * 1e3);
+  if (first_token_s_ >= 0) line += fmt::format(R"(,"ttft_ms":{:.1f})", first_token_s_ * 1e3);
+  line += fmt::format(R"(,"prompt_tokens":{},"completion_tokens":{},"bytes_out":{}}})", prompt_tokens_,
+                      completion_tokens_, exchange_.bytes_sent());
+  access_logger().info(line);
+}
+
+}  // namespace weir::gateway::observe

@@ -1,0 +1,51 @@
+// Measures one request from its head to its end, then reports once: metrics and one access-log line as JSON. Never logs a key,
+// a header or a body. One request, one thread.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "gateway/http/exchange.hpp"
+#include "gateway/observe/metrics.hpp"
+
+namespace weir::gateway::observe {
+
+class request_probe final {
+ public:
+  // `access_log` false leaves out the line. All references outlive the probe.
+  request_probe(metrics& m, const http::exchange& ex, bool access_log);
+  ~request_probe();  // reports
+  request_probe(const request_probe&) = delete;
+  request_probe& operator=(const request_probe&) = delete;
+
+  void set_endpoint(std::string_view label) { endpoint_ = label; }  // a constant
+  void set_key(std::string name) { key_ = std::move(name); }
+  void set_model(std::string name) { model_ = std::move(name); }    // a configured name
+  void set_target(std::string name) { target_ = std::move(name); }
+  void set_tokens(std::int64_t prompt, std::int64_t completion) {
+    prompt_tokens_ = prompt;
+    completion_tokens_ = completion;
+  }
+  void set_outcome(std::string_view code) { outcome_ = code; }  // an error code, a constant
+  void first_token();
+
+ private:
+  double seconds_since_start() const;
+
+  metrics& metrics_;
+  const http::exchange& exchange_;
+  bool access_log_;
+  std::chrono::steady_clock::time_point start_;
+  std::string_view endpoint_ = "none";
+  std::string_view outcome_;
+  std::string key_;
+  std::string model_ = "none";
+  std::string target_;
+  double first_token_s_ = -1;
+  std::int64_t prompt_tokens_ = 0;
+  std::int64_t completion_tokens_ = 0;
+};
+
+}  // namespace weir::gateway::observe

@@ -1,0 +1,260 @@
+#include "gateway/upstream/engine_upstream.hpp"
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <random>
+
+#include "engine/model/generation_config.hpp"
+#include "gateway/upstream/generation.hpp"
+#include "gateway/upstream/offload.hpp"
+
+namespace weir::gateway::upstream {
+
+namespace {
+
+// Longer prompts are tokenized away from the I/O thread, so that its other connections go on.
+constexpr std::size_t k_inline_prompt_bytes_max = 64 << 10;
+
+std::size_t text_bytes(const engine::text::chat_prompt& prompt) {
+  std::size_t bytes = prompt.tools_json.size();
+  for (const auto& m : prompt.messages) {
+    bytes += m.content.size();
+    for (const auto& call : m.tool_calls) bytes += call.arguments.size() + call.id.size();
+  }
+  return bytes;
+}
+
+class engine_response final : public response {
+ public:
+  engine_response(std::unique_ptr<generation> run, std::unique_ptr<api::response_writer> writer,
+                  std::int64_t prompt_tokens)
+      : run_(std::move(run)), writer_(std::move(writer)), prompt_tokens_(prompt_tokens) {}
+
+  task<result<std::optional<std::string>>> next(time_point deadline) override {
+    std::string bytes;
+    while (bytes.empty() && !done_) {
+      auto events = co_await run_->next(deadline);
+      if (!events) co_return std::unexpected(events.error());
+      for (const auto& event : *events) bytes += writer_->write(event);
+      if (!events->empty()) continue;
+      bytes += writer_->finish(usage());
+      done_ = true;
+    }
+    if (bytes.empty()) co_return std::optional<std::string>();
+    co_return std::optional(std::move(bytes));
+  }
+
+  api::token_usage usage() const noexcept override { return {prompt_tokens_, run_->completion_tokens()}; }
+
+ private:
+  std::unique_ptr<generation> run_;
+  std::unique_ptr<api::response_writer> writer_;
+  std::int64_t prompt_tokens_;
+  bool done_ = false;
+};
+
+api::writer_mode mode_of(const api::generation_options& options) {
+  if (!options.stream) return api::writer_mode::body;
+  return options.include_usage ? api::writer_mode::stream_with_usage : api::writer_mode::stream;
+}
+
+class embedded final : public engine_upstream {
+ public:
+  embedded(std::string name, std::shared_ptr<engine::engine> engine, text_tools tools,
+           engine::model::generation_config defaults)
+      : name_(std::move(name)), engine_(std::move(engine)), tools_(std::move(tools)), defaults_(defaults) {
+    for (std::int32_t id = 0; id < tools_.tokenizer->vocab_size(); ++id) {
+      token_bytes_max_ = std::max(token_bytes_max_, tools_.tokenizer->token_bytes(id).size());
+    }
+  }
+
+  policy::target_view view() const noexcept override {
+    return {.name = name_, .context_tokens = engine_->info().context_tokens, .ready = !stopped_};
+  }
+  engine::engine_stats stats() const noexcept override { return engine_->stats(); }
+  const engine::model_info& model() const noexcept override { return engine_->info(); }
+  void stop() noexcept override {
+    stopped_ = true;
+    engine_->stop();
+  }
+
+  task<result<std::unique_ptr<response>>> start(std::shared_ptr<const api::chat_request> request,
+                                                api::answer_identity identity) override {
+    const std::size_t bytes = text_bytes(request->prompt);
+    if (auto fits = check_bytes(bytes, "messages"); !fits) co_return std::unexpected(fits.error());
+    const auto chat = tools_.chat;
+    auto render = [request, chat] { return chat->render(request->prompt); };
+    auto ids = bytes > k_inline_prompt_bytes_max ? co_await offload(pool_, std::move(render)) : render();
+    if (!ids) co_return std::unexpected(to_gateway_error(ids.error()));
+    std::vector<prepared_prompt> prompts;
+    prompts.push_back({std::move(*ids), {}});
+    auto run = co_await launch(request->options, std::move(prompts), "messages", true);
+    if (!run) co_return std::unexpected(run.error());
+    const int choices = run->first->choice_count();
+    auto writer = api::make_chat_writer(std::move(identity), choices, mode_of(request->options));
+    co_return std::make_unique<engine_response>(std::move(run->first), std::move(writer), run->second);
+  }
+
+  task<result<std::unique_ptr<response>>> start(std::shared_ptr<const api::completion_request> request,
+                                                api::answer_identity identity) override {
+    std::vector<prepared_prompt> prompts;
+    for (const auto& prompt : request->prompts) {
+      auto prepared = co_await prepare(request, prompt);
+      if (!prepared) co_return std::unexpected(prepared.error());
+      prompts.push_back(std::move(*prepared));
+    }
+    std::vector<std::string> echoes;
+    for (const auto& prompt : prompts) {
+      for (std::int64_t i = 0; request->echo && i < request->options.n; ++i) echoes.push_back(prompt.text);
+    }
+    auto run = co_await launch(request->options, std::move(prompts), "prompt", false);
+    if (!run) co_return std::unexpected(run.error());
+    const int choices = run->first->choice_count();
+    auto writer =
+        api::make_completion_writer(std::move(identity), choices, mode_of(request->options), std::move(echoes));
+    co_return std::make_unique<engine_response>(std::move(run->first), std::move(writer), run->second);
+  }
+
+ private:
+  struct prepared_prompt {
+    std::vector<std::int32_t> ids;
+    std::string text;
+  };
+  using launched = std::pair<std::unique_ptr<generation>, std::int64_t>;
+
+  // A text that cannot fit whatever its tokens are is refused before any work.
+  result<void> check_bytes(std::size_t bytes, std::string_view param) const {
+    const auto context = static_cast<std::size_t>(engine_->info().context_tokens);
+    if (bytes / token_bytes_max_ < context) return {};
+    return fail(errc::context_length,
+                fmt::format("This model's maximum context length is {} tokens. However, your {} hold {} bytes of text, "
+                            "which is more than that many tokens. Please reduce the length of the {}.",
+                            context, param, bytes, param),
+                std::string(param));
+  }
+
+  // A completions prompt belongs to its caller as a whole, so special tokens in it are the caller's to write.
+  task<result<prepared_prompt>> prepare(std::shared_ptr<const api::completion_request> request,
+                                        const api::completion_prompt& prompt) {
+    prepared_prompt out;
+    if (const auto* ids = std::get_if<std::vector<std::int32_t>>(&prompt)) {
+      out.ids = *ids;
+      if (std::any_of(ids->begin(), ids->end(), [&](std::int32_t id) { return id >= engine_->info().vocab_size; })) {
+        co_return fail(errc::bad_request, fmt::format("'prompt' holds a token id above the vocabulary's last, {}",
+                                                      engine_->info().vocab_size - 1), "prompt");
+      }
+      for (const auto id : request->echo ? out.ids : std::vector<std::int32_t>()) {
+        out.text += tools_.tokenizer->token_bytes(id);
+      }
+    } else {
+      out.text = std::get<std::string>(prompt);
+      if (auto fits = check_bytes(out.text.size(), "prompt"); !fits) co_return std::unexpected(fits.error());
+      const auto tokenizer = tools_.tokenizer;
+      auto encode = [tokenizer, text = std::string_view(out.text)] {
+        std::vector<std::int32_t> ids;
+        tokenizer->encode_with_specials(text, ids);
+        return ids;
+      };
+      out.ids = out.text.size() > k_inline_prompt_bytes_max ? co_await offload(pool_, encode) : encode();
+    }
+    if (out.ids.empty()) co_return fail(errc::bad_request, "'prompt' must not be empty", "prompt");
+    co_return out;
+  }
+
+  // The engine's own limit on new tokens for a prompt, or why it does not fit.
+  result<std::int32_t> output_tokens(const api::generation_options& options, std::int64_t prompt_tokens,
+                                     std::string_view param) const {
+    const std::int64_t context = engine_->info().context_tokens;
+    const std::int64_t left = context - prompt_tokens;
+    const std::int64_t wanted = options.max_tokens.value_or(std::max<std::int64_t>(left, 1));
+    if (left >= 1 && wanted <= left) return static_cast<std::int32_t>(wanted);
+    return fail(errc::context_length,
+                fmt::format("This model's maximum context length is {} tokens. However, you requested {} tokens ({} in the "
+                            "{}, {} in the completion). Please reduce the length of the {} or completion.",
+                            context, prompt_tokens + wanted, prompt_tokens, param, wanted, param),
+                std::string(param));
+  }
+
+  engine::sampling_params sampling_of(const api::generation_options& o) const {
+    engine::sampling_params s;
+    s.temperature = o.temperature.value_or(defaults_.temperature);
+    s.top_p = std::max(o.top_p.value_or(defaults_.top_p), 1e-6F);  // OpenAI allows 0: the likeliest token alone
+    s.top_k = static_cast<std::int32_t>(std::max<std::int64_t>(o.top_k.value_or(defaults_.top_k), 0));
+    s.min_p = o.min_p;
+    s.presence_penalty = o.presence_penalty;
+    s.frequency_penalty = o.frequency_penalty;
+    s.logit_bias = o.logit_bias;
+    s.top_logprobs = o.top_logprobs;
+    return s;
+  }
+
+  // Checks everything first, so that a refused request never ran a part of itself.
+  task<result<launched>> launch(const api::generation_options& options, std::vector<prepared_prompt> prompts,
+                                std::string_view param, bool chat) {
+    auto sampling = sampling_of(options);
+    if (auto ok = engine::check(sampling, engine_->info().vocab_size); !ok) {
+      co_return fail(errc::bad_request, ok.error().detail);
+    }
+    const std::uint64_t seed = options.seed ? static_cast<std::uint64_t>(*options.seed) : fresh_seed();
+    std::int64_t prompt_tokens = 0;
+    std::vector<engine::generate_request> requests;
+    for (auto& prompt : prompts) {
+      const auto count = static_cast<std::int64_t>(prompt.ids.size());
+      const auto output = output_tokens(options, count, param);
+      if (!output) co_return std::unexpected(output.error());
+      prompt_tokens += count;
+      for (std::int64_t i = 0; i < options.n; ++i) {
+        sampling.seed = seed + static_cast<std::uint64_t>(requests.size());
+        auto& request = requests.emplace_back();
+        request.prompt = i + 1 < options.n ? prompt.ids : std::move(prompt.ids);
+        request.max_new_tokens = *output;
+        request.sampling = sampling;
+        if (chat) request.stop_tokens = tools_.chat->stop_tokens();
+      }
+    }
+    const auto executor = co_await asio::this_coro::executor;
+    text_tools tools = tools_;
+    if (!chat) tools.chat = nullptr;
+    auto run = std::make_unique<generation>(engine_, std::move(tools), options.stop, executor);
+    for (auto& request : requests) {
+      if (auto added = run->add(std::move(request)); !added) co_return std::unexpected(added.error());
+    }
+    co_return launched(std::move(run), prompt_tokens);
+  }
+
+  static std::uint64_t fresh_seed() {
+    thread_local std::mt19937_64 source{std::random_device{}()};
+    return source();
+  }
+
+  std::string name_;
+  std::shared_ptr<engine::engine> engine_;
+  text_tools tools_;
+  engine::model::generation_config defaults_;
+  std::size_t token_bytes_max_ = 1;
+  std::atomic<bool> stopped_ = false;
+  asio::thread_pool pool_{1};
+};
+
+}  // namespace
+
+engine::result<std::shared_ptr<engine_upstream>> engine_upstream::open(const engine_upstream_config& config) {
+  auto tokenizer = engine::text::tokenizer::load(config.engine.model_dir);
+  if (!tokenizer) return std::unexpected(tokenizer.error());
+  auto chat = engine::text::chat_format::detect(*tokenizer);
+  if (!chat) return std::unexpected(chat.error());
+  const auto defaults = engine::model::load_generation_config(config.engine.model_dir);
+  if (!defaults) return std::unexpected(defaults.error());
+  auto engine = engine::engine::open(config.engine);
+  if (!engine) return std::unexpected(engine.error());
+  text_tools tools{std::move(*tokenizer), std::move(*chat)};
+  return std::make_shared<embedded>(config.name, std::shared_ptr<engine::engine>(std::move(*engine)), std::move(tools),
+                                    *defaults);
+}
+
+}  // namespace weir::gateway::upstream
