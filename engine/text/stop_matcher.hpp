@@ -1,7 +1,10 @@
 // Cuts generated text at the first of several stop strings, holding back any tail that may still become one.
+// First is the one that is complete first; of several complete at the same byte, the longest. So the cut depends on the text
+// alone, never on how it was divided into pushes. Each byte costs amortised constant time per stop string.
 // One sequence, one thread.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,8 +25,14 @@ class stop_matcher final {
   bool stopped() const noexcept { return stopped_; }
 
  private:
-  std::vector<std::string> stops_;
-  std::string held_;
+  struct pattern {
+    std::string text;
+    std::vector<std::size_t> borders;  // [bytes] longest proper border of each prefix (Knuth, Morris, Pratt)
+    std::size_t matched;               // bytes of `text` that the text so far ends with
+  };
+
+  std::vector<pattern> patterns_;
+  std::string held_;  // the longest tail that begins a stop string
   bool stopped_ = false;
 };
 

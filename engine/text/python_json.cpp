@@ -1,0 +1,226 @@
+#include "engine/text/python_json.hpp"
+
+#include <simdjson.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace weir::engine::text {
+namespace {
+
+namespace od = simdjson::ondemand;
+using simdjson::error_code;
+
+void append_string(std::string_view text, std::string& out) {
+  constexpr char k_hex[] = "0123456789abcdef";
+  out.push_back('"');
+  for (const char c : text) {
+    switch (c) {
+      case '"': out += "\\\""; break;
+      case '\\': out += "\\\\"; break;
+      case '\n': out += "\\n"; break;
+      case '\r': out += "\\r"; break;
+      case '\t': out += "\\t"; break;
+      case '\f': out += "\\f"; break;
+      case '\b': out += "\\b"; break;
+      default:
+        if (static_cast<std::uint8_t>(c) < 0x20) {
+          out += "\\u00";
+          out.push_back(k_hex[c >> 4]);
+          out.push_back(k_hex[c & 15]);
+        } else {
+          out.push_back(c);
+        }
+    }
+  }
+  out.push_back('"');
+}
+
+// float.__repr__: the shortest digits that round-trip, positional for decimal exponents from -4 to 15.
+void append_float(double value, std::string& out) {
+  if (std::isinf(value)) {
+    out += value < 0 ? "-Infinity" : "Infinity";
+    return;
+  }
+  char buffer[64];
+  const auto scientific = std::to_chars(buffer, buffer + sizeof buffer, value, std::chars_format::scientific);
+  const std::string_view text(buffer, scientific.ptr - buffer);
+  const std::size_t e = text.rfind('e');
+  const int exponent = std::atoi(text.data() + e + 1);
+  if (exponent < -4 || exponent >= 16) {
+    out += text;
+    return;
+  }
+  char fixed[64];
+  const auto end = std::to_chars(fixed, fixed + sizeof fixed, value, std::chars_format::fixed);
+  const std::string_view digits(fixed, end.ptr - fixed);
+  out += digits;
+  if (digits.find('.') == std::string_view::npos) out += ".0";
+}
+
+class writer {
+ public:
+  error_code value(od::value v, std::string& out) {
+    if (depth_ == k_python_json_depth_max) return simdjson::DEPTH_ERROR;
+    ++depth_;
+    const error_code code = any(v, out);
+    --depth_;
+    return code;
+  }
+
+  error_code array(od::array items, std::string& out) {
+    out.push_back('[');
+    bool first = true;
+    for (auto item : items) {
+      od::value v;
+      if (const error_code code = item.get(v)) return code;
+      if (!first) out.push_back(',');
+      first = false;
+      if (const error_code code = value(v, out)) return code;
+    }
+    out.push_back(']');
+    return simdjson::SUCCESS;
+  }
+
+  error_code object(od::object fields, std::string& out) {
+    std::vector<std::pair<std::string, std::string>> members;
+    std::unordered_map<std::string, std::size_t> places;
+    for (auto item : fields) {
+      od::field field;
+      if (const error_code code = std::move(item).get(field)) return code;
+      std::string_view key;
+      if (const error_code code = field.unescaped_key().get(key)) return code;
+      const auto [place, added] = places.try_emplace(std::string(key), members.size());
+      if (added) members.emplace_back(key, std::string());
+      std::string text;
+      if (const error_code code = value(field.value(), text)) return code;
+      members[place->second].second = std::move(text);
+    }
+    out.push_back('{');
+    for (std::size_t i = 0; i < members.size(); ++i) {
+      if (i > 0) out.push_back(',');
+      append_string(members[i].first, out);
+      out.push_back(':');
+      out += members[i].second;
+    }
+    out.push_back('}');
+    return simdjson::SUCCESS;
+  }
+
+ private:
+  error_code any(od::value v, std::string& out) {
+    od::json_type type{};
+    if (const error_code code = v.type().get(type)) return code;
+    switch (type) {
+      case od::json_type::array: {
+        od::array items;
+        if (const error_code code = v.get_array().get(items)) return code;
+        return array(items, out);
+      }
+      case od::json_type::object: {
+        od::object fields;
+        if (const error_code code = v.get_object().get(fields)) return code;
+        return object(fields, out);
+      }
+      case od::json_type::string: {
+        std::string_view text;
+        if (const error_code code = v.get_string().get(text)) return code;
+        append_string(text, out);
+        return simdjson::SUCCESS;
+      }
+      case od::json_type::number: return number(v, out);
+      case od::json_type::boolean: {
+        bool truth = false;
+        if (const error_code code = v.get_bool().get(truth)) return code;
+        out += truth ? "true" : "false";
+        return simdjson::SUCCESS;
+      }
+      case od::json_type::null: break;
+    }
+    if (!v.is_null()) return simdjson::N_ATOM_ERROR;
+    out += "null";
+    return simdjson::SUCCESS;
+  }
+
+  // simdjson's own integers end at 64 bits and its floats at the largest double; Python's do not.
+  static error_code number(od::value v, std::string& out) {
+    std::string_view token = v.raw_json_token();
+    const std::size_t end = token.find_first_not_of("+-.0123456789eE");
+    if (end != std::string_view::npos) {
+      if (token.find_first_not_of(" \t\r\n", end) != std::string_view::npos) return simdjson::NUMBER_ERROR;
+      token = token.substr(0, end);
+    }
+    if (!is_number(token)) return simdjson::NUMBER_ERROR;
+    if (token.find_first_of(".eE") == std::string_view::npos) {
+      out += token == "-0" ? "0" : token;
+      return simdjson::SUCCESS;
+    }
+    double value = 0;
+    const auto [rest, code] = std::from_chars(token.data(), token.data() + token.size(), value);
+    if (code == std::errc::result_out_of_range) value = overflowed(token);
+    append_float(value, out);
+    return simdjson::SUCCESS;
+  }
+
+  // from_chars does not say whether a number was too large or too small, and leaves the value alone in both cases.
+  static double overflowed(std::string_view token) { return std::strtod(std::string(token).c_str(), nullptr); }
+
+  static bool is_number(std::string_view t) {
+    const auto digits = [&t] {
+      const std::size_t n = std::min(t.find_first_not_of("0123456789"), t.size());
+      t.remove_prefix(n);
+      return n;
+    };
+    if (t.starts_with('-')) t.remove_prefix(1);
+    const bool zero_first = t.starts_with('0');
+    const std::size_t whole = digits();
+    if (whole == 0 || (zero_first && whole > 1)) return false;
+    if (t.starts_with('.')) {
+      t.remove_prefix(1);
+      if (digits() == 0) return false;
+    }
+    if (t.starts_with('e') || t.starts_with('E')) {
+      t.remove_prefix(1);
+      if (t.starts_with('+') || t.starts_with('-')) t.remove_prefix(1);
+      if (digits() == 0) return false;
+    }
+    return t.empty();
+  }
+
+  std::size_t depth_ = 0;
+};
+
+error_code write(const simdjson::padded_string& json, python_json& out) {
+  od::parser parser;
+  od::document document;
+  if (const error_code code = parser.iterate(json).get(document)) return code;
+  writer w;
+  od::value root;
+  if (const error_code code = document.get_value().get(root)) return code;
+  if (const error_code code = w.value(root, out.text)) return code;
+  const char* rest = nullptr;  // an error means that nothing is left
+  return document.current_location().get(rest) ? simdjson::SUCCESS : simdjson::TRAILING_CONTENT;
+}
+
+}  // namespace
+
+result<python_json> to_python_json(std::string_view json) {
+  if (json.size() > k_python_json_bytes_max) {
+    return fail(errc::bad_request, "the JSON is larger than " + std::to_string(k_python_json_bytes_max) + " bytes");
+  }
+  python_json out;
+  if (const error_code code = write(simdjson::padded_string(json), out)) {
+    return fail(errc::bad_request, std::string("not an array or object in JSON: ") + simdjson::error_message(code));
+  }
+  out.is_array = out.text.starts_with('[');
+  out.is_empty = out.text.size() == 2;
+  return out;
+}
+
+}  // namespace weir::engine::text
