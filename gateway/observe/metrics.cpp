@@ -1,8 +1,5 @@
 #include "gateway/observe/metrics.hpp"
 
-#include <prometheus/counter.h>
-#include <prometheus/gauge.h>
-#include <prometheus/histogram.h>
 #include <prometheus/text_serializer.h>
 
 #include "gateway/version.hpp"

@@ -2,6 +2,9 @@
 // fixed enums, so a client cannot grow them. Any thread.
 #pragma once
 
+#include <prometheus/counter.h>
+#include <prometheus/gauge.h>
+#include <prometheus/histogram.h>
 #include <prometheus/registry.h>
 
 #include <memory>

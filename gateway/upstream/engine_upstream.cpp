@@ -1,7 +1,5 @@
 #include "gateway/upstream/engine_upstream.hpp"
 
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/post.hpp>
 #include <boost/asio/thread_pool.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <fmt/format.h>
@@ -148,17 +146,17 @@ class embedded final : public engine_upstream {
         co_return fail(errc::bad_request, fmt::format("'prompt' holds a token id above the vocabulary's last, {}",
                                                       engine_->info().vocab_size - 1), "prompt");
       }
-      for (const auto id : request->echo ? out.ids : std::vector<std::int32_t>()) {
-        out.text += tools_.tokenizer->token_bytes(id);
+      if (request->echo) {
+        for (const auto id : out.ids) out.text += tools_.tokenizer->token_bytes(id);
       }
     } else {
       out.text = std::get<std::string>(prompt);
       if (auto fits = check_bytes(out.text.size(), "prompt"); !fits) co_return std::unexpected(fits.error());
       const auto tokenizer = tools_.tokenizer;
       auto encode = [tokenizer, text = std::string_view(out.text)] {
-        std::vector<std::int32_t> ids;
-        tokenizer->encode_with_specials(text, ids);
-        return ids;
+        std::vector<std::int32_t> encoded;
+        tokenizer->encode_with_specials(text, encoded);
+        return encoded;
       };
       out.ids = out.text.size() > k_inline_prompt_bytes_max ? co_await offload(pool_, encode) : encode();
     }

@@ -1,0 +1,156 @@
+#include "gateway/app.hpp"
+
+#include <fmt/format.h>
+#include <pthread.h>
+#include <spdlog/spdlog.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <future>
+#include <thread>
+
+#include "gateway/api/dispatcher.hpp"
+#include "gateway/cli/commands.hpp"
+#include "gateway/config/load.hpp"
+#include "gateway/http/server.hpp"
+#include "gateway/observe/log.hpp"
+#include "gateway/reload.hpp"
+#include "gateway/version.hpp"
+
+namespace weir::gateway {
+
+namespace {
+
+constexpr timespec k_tick{.tv_sec = 1, .tv_nsec = 0};  // gauges are refreshed, retired engines let go
+
+std::string base_url(const config::listen_config& listen, std::uint16_t port) {
+  const bool v6 = listen.address.find(':') != std::string::npos;
+  const char* scheme = listen.tls.cert_file.empty() ? "http" : "https";
+  return fmt::format(v6 ? "{}://[{}]:{}" : "{}://{}:{}", scheme, listen.address, port);
+}
+
+http::listen_spec to_spec(const config::listen_config& listen, const config::limits_config& limits,
+                          http::dispatcher& dispatcher) {
+  http::listen_spec spec{.address = listen.address, .port = listen.port, .handler = &dispatcher};
+  spec.settings.head_timeout = std::chrono::milliseconds(limits.head_timeout_ms);
+  spec.settings.keep_alive_idle = std::chrono::milliseconds(limits.keep_alive_idle_ms);
+  spec.settings.body_idle = std::chrono::milliseconds(limits.body_idle_timeout_ms);
+  spec.settings.write_idle = std::chrono::milliseconds(limits.write_idle_timeout_ms);
+  if (!listen.tls.cert_file.empty()) spec.tls = http::tls_files{listen.tls.cert_file, listen.tls.key_file};
+  return spec;
+}
+
+http::server_options to_options(const config::gateway_config& config) {
+  http::server_options options;
+  options.thread_count = config.io_threads > 0 ? static_cast<std::size_t>(config.io_threads)
+                                               : std::max(1U, std::thread::hardware_concurrency());
+  options.connections_max = static_cast<std::size_t>(config.limits.connections);
+  options.body_budget_bytes = static_cast<std::size_t>(config.limits.body_budget_bytes);
+  return options;
+}
+
+void print_banner(const snapshot& snap, const std::string& api_url, const std::string& admin_url) {
+  std::string models;
+  for (const auto& model : snap.models) {
+    models += fmt::format("{}{} (context {} tokens)", models.empty() ? "" : ", ", model->name, model->context_tokens);
+  }
+  const auto& first = snap.models.front()->name;
+  const bool open = snap.config.auth.loopback_open;
+  const std::string key = open ? "any" : "YOUR_KEY";
+  const std::string header = open ? "" : " -H 'Authorization: Bearer YOUR_KEY'";
+  fmt::print("weir {}\nlistening on {}\nadmin on {}\nmodels: {}\n\n", k_version, api_url, admin_url, models);
+  fmt::print("Try it:\n  curl {}/v1/chat/completions{} -H 'Content-Type: application/json' \\\n", api_url, header);
+  fmt::print(R"(    -d '{{"model":"{}","messages":[{{"role":"user","content":"What is the capital of Kenya?"}}]}}')", first);
+  fmt::print("\n\n  from openai import OpenAI; print(OpenAI(base_url=\"{}/v1\", api_key=\"{}\")", api_url, key);
+  fmt::print(R"(.chat.completions.create(model="{}", messages=[{{"role": "user", "content": "ping"}}]))", first);
+  fmt::print(".choices[0].message.content)\n\nCtrl-C drains and stops.\n");
+  std::fflush(stdout);
+}
+
+sigset_t block_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int s : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&set, s);
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  return set;
+}
+
+// Until SIGTERM or SIGINT; SIGHUP reloads.
+void run_until_told(const sigset_t& signals, api::server_state& state, http::server& server, reloader& reload) {
+  for (;;) {
+    const int signal = sigtimedwait(&signals, nullptr, &k_tick);
+    state.metrics.set_connections(static_cast<double>(server.counters().connections_open.load()));
+    state.metrics.set_body_bytes(static_cast<double>(server.body_bytes_held()));
+    reload.sweep();
+    if (signal == SIGHUP) {
+      const bool applied = reload.run();
+      const auto tls = applied ? server.reload_tls(0) : std::expected<void, std::string>{};
+      if (!tls) spdlog::error("reload: the certificate stays as it was: {}", tls.error());
+      state.metrics.reload_done(applied && tls.has_value());
+    }
+    if (signal == SIGTERM || signal == SIGINT) return;
+  }
+}
+
+// Returns how many connections were cut. A second signal ends the process at once.
+std::size_t drain(const sigset_t& signals, http::server& server, std::chrono::milliseconds grace) {
+  auto cut = std::async(std::launch::async, [&server, grace] { return server.drain(grace); });
+  constexpr timespec k_poll{.tv_sec = 0, .tv_nsec = 50'000'000};
+  while (cut.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
+    const int signal = sigtimedwait(&signals, nullptr, &k_poll);
+    if (signal != SIGTERM && signal != SIGINT) continue;
+    std::fprintf(stderr, "weir: second signal, ending at once\n");
+    std::_Exit(cli::k_streams_cut);
+  }
+  return cut.get();
+}
+
+int serve(const std::filesystem::path& config_file, const config::gateway_config& config) {
+  api::server_state state;
+  reloader reload(config_file, state.snapshots);
+  for (const auto& target : config.targets) {
+    fmt::print(stderr, "loading {} from {}\n", target.name, target.engine.model_dir.string());
+  }
+  if (auto started = reload.start(config); !started) {
+    fmt::print(stderr, "weir: {}\n", started.error());
+    return cli::k_failed;
+  }
+  api::endpoint_dispatcher api(state, api::api_endpoints());
+  api::endpoint_dispatcher admin(state, api::admin_endpoints());
+  const sigset_t signals = block_signals();
+  http::server server(to_options(config), [](std::string_view what) { spdlog::error("fault: {}", what); });
+  const auto api_port = server.listen(to_spec(config.listen, config.limits, api));
+  auto admin_spec = to_spec(config.admin, config.limits, admin);
+  admin_spec.outlives_drain = true;
+  const auto admin_port = server.listen(admin_spec);
+  if (!api_port || !admin_port) {
+    fmt::print(stderr, "weir: {}\n", (api_port ? admin_port : api_port).error());
+    return cli::k_failed;
+  }
+  server.start();
+  print_banner(*state.snapshots.get(), base_url(config.listen, api_port->port), base_url(config.admin, admin_port->port));
+  run_until_told(signals, state, server, reload);
+  state.draining = true;
+  fmt::print(stderr, "draining: {} connections, up to {} ms\n", server.counters().connections_open.load(),
+             config.limits.drain_grace_ms);
+  const auto cut = drain(signals, server, std::chrono::milliseconds(config.limits.drain_grace_ms));
+  server.stop();
+  observe::flush_logs();
+  fmt::print(stderr, "stopped, {} requests cut\n", cut);
+  return cut == 0 ? cli::k_ok : cli::k_streams_cut;
+}
+
+}  // namespace
+
+int serve_forever(const std::filesystem::path& config_file) {
+  const auto config = config::load(config_file);
+  if (!config) {
+    std::fputs(config::to_text(config.error()).c_str(), stderr);
+    return cli::k_bad_config;
+  }
+  observe::set_up_logs(config->log.level);
+  return serve(config_file, *config);
+}
+
+}  // namespace weir::gateway

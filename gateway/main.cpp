@@ -1,0 +1,35 @@
+#include <csignal>
+
+#include <exception>
+
+#include "gateway/cli/commands.hpp"
+#include "gateway/version.hpp"
+
+int main(int argc, char** argv) {
+  using namespace weir::gateway;
+  std::signal(SIGPIPE, SIG_IGN);
+  CLI::App app{
+      "Weir: an OpenAI-compatible endpoint in front of the replicas of a large model, which serves the overflow itself."};
+  app.footer(
+      "Try it:\n"
+      "  weir serve --config configs/quickstart.yaml    serve the bundled model on 127.0.0.1:8080\n"
+      "  weir chat \"What is the capital of Kenya?\"      one answer in the terminal, no server needed\n"
+      "  weir serve --config F --check                  report every fault of a configuration\n"
+      "Exit codes: 0 done, 1 failed, 2 bad configuration or arguments, 3 a drain cut running requests.");
+  app.set_version_flag("--version", std::string("weir ") + k_version);
+  app.require_subcommand(1);
+  cli::command chosen;
+  cli::add_serve(app, chosen);
+  cli::add_chat(app, chosen);
+  cli::add_model(app, chosen);
+  cli::add_keys(app, chosen);
+  try {
+    app.parse(argc, argv);
+    return chosen();
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? cli::k_ok : cli::k_bad_config;
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "weir: %s\n", e.what());
+    return cli::k_failed;
+  }
+}
