@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -28,7 +29,8 @@ struct engine_config {
   std::int32_t queue_max = 1024;          // waiting beyond that is errc::queue_full
   std::int64_t kv_bytes = 256LL << 20;    // MLA pages
   std::int32_t page_tokens = 64;          // tokens per MLA page
-  std::int32_t step_tokens_max = 512;     // token budget of one step, decode first, then prefill chunks
+  std::int32_t step_tokens_max = 512;     // token budget of one step, decode first, then prefill chunks; >= sequences_max
+  std::function<void(const std::string&)> on_fault;  // what made sequences end as failed; called on the worker thread
 };
 
 struct model_info {

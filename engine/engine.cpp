@@ -1,0 +1,141 @@
+#include "engine/engine.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <new>
+#include <thread>
+#include <utility>
+
+#include "engine/runner/model_runner.hpp"
+#include "engine/worker.hpp"
+#include "kernels/parallel.hpp"
+
+namespace weir::engine {
+
+namespace {
+
+// Limits of the configuration, each far beyond any sensible setting yet small enough for exact arithmetic.
+constexpr std::int32_t k_sequences_max = 1 << 16;
+constexpr std::int32_t k_queue_max = 1 << 20;
+constexpr std::int32_t k_page_tokens_max = 1 << 12;
+constexpr std::int32_t k_step_tokens_max = 1 << 20;
+constexpr std::int64_t k_kv_bytes_max = std::int64_t{1} << 46;
+constexpr std::size_t k_stop_tokens_max = 64;
+
+result<void> check(const engine_config& config) {
+  const auto outside = [](std::int64_t value, std::int64_t min, std::int64_t max) { return value < min || value > max; };
+  const auto bad = [](const std::string& what) { return fail(errc::bad_request, "engine configuration: " + what); };
+  if (outside(config.compute_threads, 0, kernels::k_compute_threads_max)) {
+    return bad("compute_threads must be from 0 to " + std::to_string(kernels::k_compute_threads_max));
+  }
+  if (outside(config.sequences_max, 1, k_sequences_max)) return bad("sequences_max must be from 1 to 65536");
+  if (outside(config.queue_max, 0, k_queue_max)) return bad("queue_max must be from 0 to 1048576");
+  if (outside(config.kv_bytes, 1, k_kv_bytes_max)) return bad("kv_bytes must be from 1 to 2^46");
+  if (outside(config.page_tokens, 1, k_page_tokens_max)) return bad("page_tokens must be from 1 to 4096");
+  if (outside(config.step_tokens_max, config.sequences_max, k_step_tokens_max)) {
+    return bad("step_tokens_max must be from sequences_max (a decode step of all sequences) to 1048576");
+  }
+  return {};
+}
+
+// Without an MLA layer pages cost nothing; then as many as the context could ever use.
+result<std::int32_t> count_pages(const engine_config& config, const model::model_config& model) {
+  const std::int64_t bytes = runner::page_bytes(model, config.backend, config.page_tokens);
+  const std::int64_t useful = static_cast<std::int64_t>(config.sequences_max) *
+                              ((model.context_tokens - 1) / config.page_tokens + 1);
+  const std::int64_t affordable = bytes == 0 ? useful : config.kv_bytes / bytes;
+  if (affordable < 1) {
+    return fail(errc::bad_request, "engine configuration: kv_bytes holds no page; one takes " + std::to_string(bytes));
+  }
+  return static_cast<std::int32_t>(std::min<std::int64_t>({affordable, useful, std::numeric_limits<std::int32_t>::max()}));
+}
+
+int thread_count(const engine_config& config) {
+  if (config.compute_threads > 0) return config.compute_threads;
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  return std::clamp(cores - 1, 1, kernels::k_compute_threads_max);
+}
+
+class embedded_engine final : public engine {
+ public:
+  embedded_engine(model_info info, std::vector<std::int32_t> eos_tokens, const worker_config& config,
+                  std::unique_ptr<runner::model_runner> runner)
+      : info_(std::move(info)), eos_tokens_(std::move(eos_tokens)), worker_(config, std::move(runner)) {}
+
+  const model_info& info() const noexcept override { return info_; }
+  void cancel(sequence_id id) noexcept override { worker_.cancel(id); }
+  engine_stats stats() const noexcept override { return worker_.stats(); }
+  void stop() noexcept override { worker_.stop(); }
+
+  result<sequence_id> submit(generate_request request, std::shared_ptr<event_sink> sink) override {
+    if (auto checked = check_request(request); !checked) return std::unexpected(checked.error());
+    request.stop_tokens.insert(request.stop_tokens.end(), eos_tokens_.begin(), eos_tokens_.end());
+    return worker_.submit(std::move(request), std::move(sink));
+  }
+
+ private:
+  result<void> check_request(const generate_request& request) const {
+    const auto in_vocabulary = [this](std::int32_t token) { return token >= 0 && token < info_.vocab_size; };
+    if (request.prompt.empty()) return fail(errc::bad_request, "the prompt is empty");
+    if (request.max_new_tokens < 1) return fail(errc::bad_request, "max_new_tokens must be at least 1");
+    const auto total = static_cast<std::int64_t>(request.prompt.size()) + request.max_new_tokens;
+    if (total > info_.context_tokens) {
+      return fail(errc::context_length, "the prompt has " + std::to_string(request.prompt.size()) + " tokens and up to " +
+                                            std::to_string(request.max_new_tokens) + " are to be generated; the context is " +
+                                            std::to_string(info_.context_tokens) + " tokens");
+    }
+    if (!std::all_of(request.prompt.begin(), request.prompt.end(), in_vocabulary)) {
+      return fail(errc::bad_request, "the prompt holds a token id outside the vocabulary");
+    }
+    if (request.stop_tokens.size() > k_stop_tokens_max ||
+        !std::all_of(request.stop_tokens.begin(), request.stop_tokens.end(), in_vocabulary)) {
+      return fail(errc::bad_request, "stop_tokens must be at most 64 token ids of the vocabulary");
+    }
+    return weir::engine::check(request.sampling, info_.vocab_size);
+  }
+
+  const model_info info_;
+  const std::vector<std::int32_t> eos_tokens_;
+  worker worker_;
+};
+
+}  // namespace
+
+result<std::unique_ptr<engine>> engine::open(const engine_config& config) {
+  if (auto checked = check(config); !checked) return std::unexpected(checked.error());
+  const auto loaded = runner::load_model(config.model_dir);
+  if (!loaded) return std::unexpected(loaded.error());
+  const model::model_config& model = (*loaded)->config;
+  const auto pages = count_pages(config, model);
+  if (!pages) return std::unexpected(pages.error());
+
+  model_info info;
+  info.architecture = model.architecture;
+  info.vocab_size = model.vocab_size;
+  info.context_tokens = static_cast<std::int32_t>(
+      std::min<std::int64_t>(model.context_tokens, static_cast<std::int64_t>(*pages) * config.page_tokens));
+  info.eos_token = model.eos_tokens.front();
+  info.parameter_count = (*loaded)->weights.parameter_count;
+  info.weight_bytes = (*loaded)->weights.weight_bytes;
+
+  worker_config settings;
+  settings.limits = {config.sequences_max, *pages, config.page_tokens, config.step_tokens_max};
+  settings.queue_max = config.queue_max;
+  settings.vocab_size = model.vocab_size;
+  settings.on_fault = config.on_fault;
+  runner::runner_config placement;
+  placement.backend = config.backend;
+  placement.compute_threads = thread_count(config);
+  placement.slot_count = config.sequences_max;
+  placement.page_count = *pages;
+  placement.page_tokens = config.page_tokens;
+  try {
+    return std::make_unique<embedded_engine>(std::move(info), model.eos_tokens, settings,
+                                             runner::make_runner(*loaded, placement));
+  } catch (const std::bad_alloc&) {
+    return fail(errc::io, "not enough memory for kv_bytes and " + std::to_string(config.sequences_max) + " state slots of " +
+                              std::to_string(runner::slot_bytes(model, config.backend)) + " bytes");
+  }
+}
+
+}  // namespace weir::engine

@@ -1,0 +1,187 @@
+#include "engine/eval/eval.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <memory>
+#include <numeric>
+#include <span>
+
+#include "engine/eval/golden.hpp"
+#include "kernels/parallel.hpp"
+
+namespace weir::engine::eval {
+
+namespace {
+
+constexpr std::int32_t k_chunk_tokens_max = 1 << 16;
+constexpr std::int32_t k_page_tokens_max = 1 << 12;
+
+double distance(double a, double b) {
+  const double gap = std::fabs(a - b);
+  return std::isnan(gap) ? std::numeric_limits<double>::infinity() : gap;
+}
+
+double worst_distance(std::span<const double> ours, std::span<const double> golden) {
+  double worst = 0.0;
+  for (std::size_t i = 0; i < golden.size(); ++i) worst = std::max(worst, distance(ours[i], golden[i]));
+  return worst;
+}
+
+std::int32_t argmax(std::span<const double> logits) {
+  return static_cast<std::int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+}
+
+double logprob(std::span<const double> logits, std::int32_t token) {
+  const double largest = *std::max_element(logits.begin(), logits.end());
+  double total = 0.0;
+  for (const double logit : logits) total += std::exp(logit - largest);
+  return logits[static_cast<std::size_t>(token)] - largest - std::log(total);
+}
+
+// One sequence alone in slot 0, its pages in order.
+class session final {
+ public:
+  session(std::shared_ptr<const runner::loaded_model> model, const eval_options& options, std::int32_t tokens_max)
+      : pages_(static_cast<std::size_t>((tokens_max - 1) / options.page_tokens + 1)),
+        logits_(static_cast<std::size_t>(model->config.vocab_size)) {
+    std::iota(pages_.begin(), pages_.end(), 0);
+    runner::runner_config config;
+    config.backend = options.backend;
+    config.compute_threads = options.compute_threads;
+    config.page_count = static_cast<std::int32_t>(pages_.size());
+    config.page_tokens = options.page_tokens;
+    config.latent_norm_eps = options.latent_norm_eps;
+    config.l2_norm_eps = options.l2_norm_eps;
+    runner_ = runner::make_runner(std::move(model), config);
+  }
+
+  void restart() noexcept { position_ = 0; }
+
+  // Runs the tokens as one chunk; visit(i, logits after tokens[i]) for each.
+  template <class Visit>
+  void run(std::span<const std::int32_t> tokens, Visit visit) {
+    work_.reset(static_cast<std::int32_t>(pages_.size()));
+    work_.append(tokens, position_, 0, pages_);
+    work_.logit_rows.resize(tokens.size());
+    std::iota(work_.logit_rows.begin(), work_.logit_rows.end(), 0);
+    runner_->run(work_);
+    position_ += static_cast<std::int32_t>(tokens.size());
+    tokens_run_ += static_cast<std::int64_t>(tokens.size());
+    for (std::size_t i = 0; i < tokens.size(); ++i) {
+      runner_->copy_logits(static_cast<std::int32_t>(i), logits_);
+      visit(i, std::span<const double>(logits_));
+    }
+  }
+
+  std::span<const double> last_logits() const noexcept { return logits_; }
+  std::vector<double> state_norms() const { return runner_->kda_state_norms(0); }
+  std::int64_t tokens_run() const noexcept { return tokens_run_; }
+
+ private:
+  std::vector<std::int32_t> pages_;
+  std::vector<double> logits_;  // after the last token
+  std::unique_ptr<runner::model_runner> runner_;
+  runner::batch work_;
+  std::int32_t position_ = 0;
+  std::int64_t tokens_run_ = 0;
+};
+
+// A different argmax is an error only if our own logits tell the two tokens apart by more than the tolerance allows.
+bool differs(std::span<const double> logits, std::int32_t golden, double tolerance) {
+  const std::int32_t ours = argmax(logits);
+  if (ours == golden) return false;
+  const double gap = logits[static_cast<std::size_t>(ours)] - logits[static_cast<std::size_t>(golden)];
+  return !(gap <= 2.0 * tolerance);
+}
+
+void run_prompt(session& run, const golden_case& golden, const eval_options& options, eval_case& out) {
+  const std::span<const std::int32_t> prompt = golden.prompt;
+  const auto chunk = static_cast<std::size_t>(options.chunk_tokens);
+  for (std::size_t first = 0; first < prompt.size(); first += chunk) {
+    run.run(prompt.subspan(first, std::min(chunk, prompt.size() - first)),
+            [&](std::size_t i, std::span<const double> logits) {
+              const std::size_t position = first + i;
+              if (!golden.argmax.empty() && differs(logits, golden.argmax[position], options.tolerance)) {
+                ++out.errors.argmax_mismatches;
+              }
+              if (position < golden.next_logprob.size()) {
+                const double ours = logprob(logits, golden.prompt[position + 1]);
+                out.errors.next_logprob =
+                    std::max(out.errors.next_logprob, distance(ours, golden.next_logprob[position]));
+              }
+            });
+  }
+}
+
+// Follows the golden continuation up to the first difference; one at a step with a clear margin is a mismatch.
+void run_greedy(session& run, const golden_case& golden, double tolerance, eval_case& out) {
+  for (std::size_t i = 0; i < golden.greedy.size(); ++i) {
+    const std::int32_t ours = argmax(run.last_logits());
+    if (ours != golden.greedy[i]) {
+      const bool clear = golden.greedy_margin.empty() || golden.greedy_margin[i] > 2.0 * tolerance;
+      if (clear) ++out.errors.greedy_mismatches;
+      return;
+    }
+    ++out.greedy_tokens;
+    if (i + 1 == golden.greedy.size()) return;
+    run.run(std::span(&golden.greedy[i], 1), [](std::size_t, std::span<const double>) {});
+  }
+}
+
+eval_case run_case(session& run, const golden_case& golden, const eval_options& options) {
+  eval_case out;
+  out.prompt_tokens = static_cast<std::int32_t>(golden.prompt.size());
+  run.restart();
+  run_prompt(run, golden, options, out);
+  out.errors.logits = worst_distance(run.last_logits(), golden.logits);
+  out.errors.kda_state = worst_distance(run.state_norms(), golden.kda_state);
+  run_greedy(run, golden, options.tolerance, out);
+  return out;
+}
+
+void fold(const eval_errors& from, eval_errors& into) {
+  into.logits = std::max(into.logits, from.logits);
+  into.next_logprob = std::max(into.next_logprob, from.next_logprob);
+  into.kda_state = std::max(into.kda_state, from.kda_state);
+  into.argmax_mismatches += from.argmax_mismatches;
+  into.greedy_mismatches += from.greedy_mismatches;
+}
+
+result<void> check(const eval_options& options) {
+  const bool good = options.compute_threads >= 1 && options.compute_threads <= kernels::k_compute_threads_max &&
+                    options.chunk_tokens >= 1 && options.chunk_tokens <= k_chunk_tokens_max &&
+                    options.page_tokens >= 1 && options.page_tokens <= k_page_tokens_max && options.tolerance >= 0.0;
+  if (!good) return fail(errc::bad_request, "evaluation: threads, chunk, page or tolerance is out of range");
+  return {};
+}
+
+}  // namespace
+
+bool eval_report::passed() const noexcept {
+  return worst.logits <= tolerance && worst.next_logprob <= tolerance && worst.kda_state <= tolerance &&
+         worst.argmax_mismatches == 0 && worst.greedy_mismatches == 0;
+}
+
+result<eval_report> evaluate(const eval_options& options) {
+  if (auto checked = check(options); !checked) return std::unexpected(checked.error());
+  auto model = runner::load_model(options.model_dir);
+  if (!model) return std::unexpected(model.error());
+  const auto cases = read_golden(options.cases, (*model)->config);
+  if (!cases) return std::unexpected(cases.error());
+  std::size_t longest = 1;
+  for (const golden_case& golden : *cases) longest = std::max(longest, golden.prompt.size() + golden.greedy.size());
+  session run(*model, options, static_cast<std::int32_t>(longest));
+  eval_report report;
+  report.tolerance = options.tolerance;
+  const auto start = std::chrono::steady_clock::now();
+  for (const golden_case& golden : *cases) {
+    report.cases.push_back(run_case(run, golden, options));
+    fold(report.cases.back().errors, report.worst);
+  }
+  report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  report.tokens = run.tokens_run();
+  return report;
+}
+
+}  // namespace weir::engine::eval

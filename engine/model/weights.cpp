@@ -1,0 +1,197 @@
+#include "engine/model/weights.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+namespace weir::engine::model {
+
+namespace {
+
+using kernels::dtype;
+using shape = std::vector<std::int64_t>;
+
+// Reads tensors by name and keeps the first fault, so that binding reads as a list of names and shapes.
+class binder final {
+ public:
+  explicit binder(model_weights& out) : out_(out) {}
+
+  matrix take_matrix(const std::string& name, std::int64_t rows, std::int64_t cols) {
+    const tensor_view* tensor = take(name, {{rows, cols}});
+    if (tensor == nullptr) return {};
+    const dtype type = *float_type(*tensor);
+    return {aligned(*tensor, type), type, static_cast<std::int32_t>(rows), static_cast<std::int32_t>(cols)};
+  }
+
+  // Any of the accepted shapes; empty after a fault.
+  std::vector<float> take_floats(const std::string& name, const std::vector<shape>& accepted) {
+    const tensor_view* tensor = take(name, accepted);
+    if (tensor == nullptr) return {};
+    const dtype type = *float_type(*tensor);
+    std::vector<float> values(tensor->data.size() / kernels::size_bytes(type));
+    const void* data = aligned(*tensor, type);
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = kernels::load_weight(data, type, i);
+    return values;
+  }
+
+  std::vector<float> take_floats(const std::string& name, std::int64_t size) { return take_floats(name, {{size}}); }
+
+  const tensor_view* peek(const std::string& name) const { return out_.files.find(name); }
+  const std::optional<error>& fault() const noexcept { return fault_; }
+
+ private:
+  static std::optional<dtype> float_type(const tensor_view& tensor) {
+    if (tensor.dtype == "BF16") return dtype::bf16;
+    if (tensor.dtype == "F32") return dtype::f32;
+    if (tensor.dtype == "F16") return dtype::f16;
+    return std::nullopt;
+  }
+
+  const tensor_view* take(const std::string& name, const std::vector<shape>& accepted) {
+    if (fault_) return nullptr;
+    const tensor_view* tensor = out_.files.find(name);
+    if (tensor == nullptr) {
+      fault_ = error{errc::bad_model, "tensor \"" + name + "\" is missing"};
+      return nullptr;
+    }
+    if (std::find(accepted.begin(), accepted.end(), tensor->shape) == accepted.end()) {
+      fault_ = error{errc::bad_model, "tensor \"" + name + "\" has shape " + to_string(tensor->shape) +
+                                          ", the configuration asks for " + to_string(accepted.front())};
+      return nullptr;
+    }
+    if (!float_type(*tensor)) {
+      fault_ = error{errc::unsupported, "tensor \"" + name + "\" is " + tensor->dtype + "; this build runs BF16, F16, F32"};
+      return nullptr;
+    }
+    out_.weight_bytes += static_cast<std::int64_t>(tensor->data.size());
+    out_.parameter_count += static_cast<std::int64_t>(tensor->data.size() / kernels::size_bytes(*float_type(*tensor)));
+    return tensor;
+  }
+
+  const void* aligned(const tensor_view& tensor, dtype type) {
+    const auto address = reinterpret_cast<std::uintptr_t>(tensor.data.data());
+    if (address % kernels::size_bytes(type) == 0) return tensor.data.data();
+    auto copy = std::make_unique_for_overwrite<std::byte[]>(tensor.data.size());
+    std::memcpy(copy.get(), tensor.data.data(), tensor.data.size());
+    return out_.copies.emplace_back(std::move(copy)).get();
+  }
+
+  model_weights& out_;
+  std::optional<error> fault_;
+};
+
+// Stored [C, 1, K]; the kernels want all channels of one tap side by side.
+std::vector<float> take_taps(binder& bind, const std::string& name, std::int64_t channels, std::int64_t taps) {
+  const std::vector<float> stored = bind.take_floats(name, {{channels, 1, taps}, {channels, taps}});
+  std::vector<float> out(stored.size());
+  for (std::size_t i = 0; i < stored.size(); ++i) {
+    const std::size_t channel = i / static_cast<std::size_t>(taps);
+    const std::size_t tap = i % static_cast<std::size_t>(taps);
+    out[tap * static_cast<std::size_t>(channels) + channel] = stored[i];
+  }
+  return out;
+}
+
+// One value per head, stored [1, 1, H, 1] or flat and zero-padded beyond H.
+std::vector<float> take_a_log(binder& bind, const std::string& name, std::int64_t heads) {
+  std::vector<shape> accepted{{1, 1, heads, 1}, {heads}};
+  const tensor_view* tensor = bind.peek(name);
+  if (tensor != nullptr && tensor->shape.size() == 1 && tensor->shape[0] > heads) accepted.push_back(tensor->shape);
+  std::vector<float> values = bind.take_floats(name, accepted);
+  if (!values.empty()) values.resize(static_cast<std::size_t>(heads));
+  return values;
+}
+
+kda_weights bind_kda(binder& bind, const model_config& c, const std::string& prefix) {
+  const std::int32_t channels = c.kda_channels();
+  kda_weights w;
+  w.q = bind.take_matrix(prefix + "q_proj.weight", channels, c.hidden_size);
+  w.k = bind.take_matrix(prefix + "k_proj.weight", channels, c.hidden_size);
+  w.v = bind.take_matrix(prefix + "v_proj.weight", channels, c.hidden_size);
+  w.q_conv = take_taps(bind, prefix + "q_conv1d.weight", channels, c.conv_taps);
+  w.k_conv = take_taps(bind, prefix + "k_conv1d.weight", channels, c.conv_taps);
+  w.v_conv = take_taps(bind, prefix + "v_conv1d.weight", channels, c.conv_taps);
+  w.decay_a = bind.take_matrix(prefix + "f_a_proj.weight", c.kda_dim, c.hidden_size);
+  w.decay_b = bind.take_matrix(prefix + "f_b_proj.weight", channels, c.kda_dim);
+  w.gate_a = bind.take_matrix(prefix + "g_a_proj.weight", c.kda_dim, c.hidden_size);
+  w.gate_b = bind.take_matrix(prefix + "g_b_proj.weight", channels, c.kda_dim);
+  w.beta = bind.take_matrix(prefix + "b_proj.weight", c.kda_heads, c.hidden_size);
+  w.a_log = take_a_log(bind, prefix + "A_log", c.kda_heads);
+  w.dt_bias = bind.take_floats(prefix + "dt_bias", channels);
+  w.norm = bind.take_floats(prefix + "o_norm.weight", c.kda_dim);
+  w.out = bind.take_matrix(prefix + "o_proj.weight", c.hidden_size, channels);
+  return w;
+}
+
+mla_weights bind_mla(binder& bind, const model_config& c, const std::string& prefix) {
+  mla_weights w;
+  const std::int32_t query_rows = c.mla_heads * (c.nope_dim + c.rope_dim);
+  if (c.q_lora_rank > 0) {
+    w.q_a = bind.take_matrix(prefix + "q_a_proj.weight", c.q_lora_rank, c.hidden_size);
+    w.q_a_norm = bind.take_floats(prefix + "q_a_layernorm.weight", c.q_lora_rank);
+    w.q = bind.take_matrix(prefix + "q_b_proj.weight", query_rows, c.q_lora_rank);
+  } else {
+    w.q = bind.take_matrix(prefix + "q_proj.weight", query_rows, c.hidden_size);
+  }
+  w.kv_a = bind.take_matrix(prefix + "kv_a_proj_with_mqa.weight", c.latent_width(), c.hidden_size);
+  w.kv_norm = bind.take_floats(prefix + "kv_a_layernorm.weight", c.kv_lora_rank);
+  w.kv_b = bind.take_matrix(prefix + "kv_b_proj.weight", c.mla_heads * (c.nope_dim + c.value_dim), c.kv_lora_rank);
+  w.out = bind.take_matrix(prefix + "o_proj.weight", c.hidden_size, c.mla_heads * c.value_dim);
+  return w;
+}
+
+mlp_weights bind_mlp(binder& bind, const model_config& c, const std::string& prefix, std::int32_t width) {
+  return {bind.take_matrix(prefix + "gate_proj.weight", width, c.hidden_size),
+          bind.take_matrix(prefix + "up_proj.weight", width, c.hidden_size),
+          bind.take_matrix(prefix + "down_proj.weight", c.hidden_size, width)};
+}
+
+moe_weights bind_moe(binder& bind, const model_config& c, const std::string& prefix) {
+  moe_weights w;
+  w.router = bind.take_matrix(prefix + "gate.weight", c.experts, c.hidden_size);
+  w.bias = bind.take_floats(prefix + "gate.e_score_correction_bias", c.experts);
+  for (std::int32_t e = 0; e < c.experts && !bind.fault(); ++e) {
+    const std::string expert = prefix + "experts." + std::to_string(e) + ".";
+    w.w1.push_back(bind.take_matrix(expert + "w1.weight", c.expert_width, c.hidden_size));
+    w.w3.push_back(bind.take_matrix(expert + "w3.weight", c.expert_width, c.hidden_size));
+    w.w2.push_back(bind.take_matrix(expert + "w2.weight", c.hidden_size, c.expert_width));
+  }
+  if (c.shared_experts > 0) {
+    w.shared = bind_mlp(bind, c, prefix + "shared_experts.", c.expert_width * c.shared_experts);
+  }
+  return w;
+}
+
+}  // namespace
+
+result<model_weights> bind_weights(const model_config& config, checkpoint files) {
+  model_weights out;
+  out.files = std::move(files);
+  binder bind(out);
+  out.embedding = bind.take_matrix("model.embed_tokens.weight", config.vocab_size, config.hidden_size);
+  out.head = config.tie_word_embeddings ? out.embedding
+                                        : bind.take_matrix("lm_head.weight", config.vocab_size, config.hidden_size);
+  out.norm = bind.take_floats("model.norm.weight", config.hidden_size);
+  for (std::int32_t i = 0; i < config.layer_count() && !bind.fault(); ++i) {
+    const std::string prefix = "model.layers." + std::to_string(i) + ".";
+    layer_weights layer;
+    layer.input_norm = bind.take_floats(prefix + "input_layernorm.weight", config.hidden_size);
+    layer.post_norm = bind.take_floats(prefix + "post_attention_layernorm.weight", config.hidden_size);
+    if (config.layers[static_cast<std::size_t>(i)] == layer_kind::kda) {
+      layer.kda = bind_kda(bind, config, prefix + "self_attn.");
+    } else {
+      layer.mla = bind_mla(bind, config, prefix + "self_attn.");
+    }
+    if (i < config.dense_layers) {
+      layer.dense = bind_mlp(bind, config, prefix + "mlp.", config.dense_width);
+    } else {
+      layer.moe = bind_moe(bind, config, prefix + "block_sparse_moe.");
+    }
+    out.layers.push_back(std::move(layer));
+  }
+  if (bind.fault()) return std::unexpected(*bind.fault());
+  return out;
+}
+
+}  // namespace weir::engine::model

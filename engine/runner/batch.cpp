@@ -1,0 +1,32 @@
+#include "engine/runner/batch.hpp"
+
+#include <cassert>
+
+namespace weir::engine::runner {
+
+void batch::reset(std::int32_t stride) {
+  tokens.clear();
+  sequences.clear();
+  row_sequence.clear();
+  block_table.clear();
+  logit_rows.clear();
+  table_stride = stride;
+}
+
+void batch::append(std::span<const std::int32_t> next, std::int32_t position, std::int32_t slot,
+                   std::span<const std::int32_t> pages) {
+  assert(!next.empty() && pages.size() <= static_cast<std::size_t>(table_stride));
+  const auto index = static_cast<std::int32_t>(sequences.size());
+  sequences.push_back({row_count(), static_cast<std::int32_t>(next.size()), position, slot});
+  tokens.insert(tokens.end(), next.begin(), next.end());
+  row_sequence.insert(row_sequence.end(), next.size(), index);
+  block_table.insert(block_table.end(), pages.begin(), pages.end());
+  block_table.resize(sequences.size() * static_cast<std::size_t>(table_stride), 0);
+}
+
+kernels::batch_view batch::view() const noexcept {
+  return {sequences.data(), row_sequence.data(), block_table.data(), static_cast<std::int32_t>(sequences.size()),
+          table_stride, row_count()};
+}
+
+}  // namespace weir::engine::runner

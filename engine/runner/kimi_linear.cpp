@@ -1,0 +1,243 @@
+#include "engine/runner/kimi_linear.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <utility>
+
+namespace weir::engine::runner {
+
+namespace {
+
+constexpr std::size_t k_workspace_align = 64;
+
+}  // namespace
+
+template <class A>
+kimi_linear<A>::kimi_linear(std::shared_ptr<const loaded_model> model, const runner_config& config,
+                            kernels::kernel_table<A> table)
+    : model_(std::move(model)),
+      config_(model_->config),
+      options_(config),
+      table_(table),
+      pool_(config.compute_threads),
+      memory_(model_->config.layers.size()) {
+  const std::int64_t slots = options_.slot_count;
+  const std::int64_t tail = static_cast<std::int64_t>(config_.conv_taps - 1) * config_.kda_channels();
+  for (std::size_t i = 0; i < memory_.size(); ++i) {
+    layer_memory& memory = memory_[i];
+    if (config_.layers[i] == model::layer_kind::kda) {
+      memory.state.need(slots * config_.kda_channels() * config_.kda_dim);
+      for (scratch<A>& conv : memory.conv) conv.need(slots * tail);
+    } else {
+      const std::int64_t tokens = static_cast<std::int64_t>(options_.page_count) * options_.page_tokens;
+      memory.pages.need(tokens * config_.latent_width());
+    }
+  }
+}
+
+template <class A>
+kernels::context kimi_linear<A>::workspace(std::size_t bytes) {
+  std::size_t space = bytes + k_workspace_align;
+  void* place = workspace_.need(static_cast<std::int64_t>(space));
+  std::align(k_workspace_align, bytes, place, space);
+  return {&pool_, static_cast<std::byte*>(place), bytes};
+}
+
+template <class A>
+void kimi_linear<A>::project(const A* x, const kernels::matrix& weight, A* y, std::int32_t rows) {
+  table_.gemm({x, weight, y, rows}, {&pool_, nullptr, 0});
+}
+
+template <class A>
+void kimi_linear<A>::norm_rows(const A* x, const std::vector<float>& weight, A* y, std::int32_t rows) {
+  const auto dim = static_cast<std::int32_t>(weight.size());
+  table_.rmsnorm({x, weight.data(), y, rows, dim, dim, config_.rms_norm_eps}, {&pool_, nullptr, 0});
+}
+
+template <class A>
+void kimi_linear<A>::run(const batch& work) {
+  const std::int32_t rows = work.row_count();
+  const std::int64_t cells = static_cast<std::int64_t>(rows) * config_.hidden_size;
+  const kernels::context plain{&pool_, nullptr, 0};
+  A* x = x_.need(cells);
+  A* normed = normed_.need(cells);
+  A* delta = delta_.need(cells);
+  table_.embed({model_->weights.embedding, work.tokens.data(), x, rows}, plain);
+  for (std::size_t i = 0; i < memory_.size(); ++i) {
+    const model::layer_weights& layer = model_->weights.layers[i];
+    norm_rows(x, layer.input_norm, normed, rows);
+    if (layer.kda) {
+      kda_block(*layer.kda, memory_[i], work);
+    } else {
+      mla_block(*layer.mla, memory_[i], work);
+    }
+    table_.add({x, delta, cells}, plain);
+    norm_rows(x, layer.post_norm, normed, rows);
+    if (layer.dense) {
+      mlp_block(*layer.dense, rows, delta);
+    } else {
+      moe_block(*layer.moe, rows);
+    }
+    table_.add({x, delta, cells}, plain);
+  }
+  head(work);
+}
+
+// Fills q_, k_, v_, g_, beta_ and gate_ from normed_.
+template <class A>
+void kimi_linear<A>::kda_inputs(const model::kda_weights& w, layer_memory& memory, const batch& work) {
+  const std::int32_t rows = work.row_count();
+  const std::int32_t channels = config_.kda_channels();
+  const std::int64_t cells = static_cast<std::int64_t>(rows) * channels;
+  const kernels::context plain{&pool_, nullptr, 0};
+  const A* x = normed_.data();
+  A* low = low_.need(static_cast<std::int64_t>(rows) * config_.kda_dim);
+  const auto short_conv = [&](const kernels::matrix& weight, const std::vector<float>& taps, scratch<A>& tail, A* y) {
+    A* projected = projected_.need(cells);
+    project(x, weight, projected, rows);
+    table_.short_conv({projected, taps.data(), tail.data(), y, work.view(), channels, config_.conv_taps}, plain);
+  };
+  A* q = q_.need(cells);
+  A* k = k_.need(cells);
+  short_conv(w.q, w.q_conv, memory.conv[0], q);
+  short_conv(w.k, w.k_conv, memory.conv[1], k);
+  short_conv(w.v, w.v_conv, memory.conv[2], v_.need(cells));
+  const std::int32_t heads = rows * config_.kda_heads;
+  const double query_scale = 1.0 / std::sqrt(static_cast<double>(config_.kda_dim));
+  table_.l2norm({q, heads, config_.kda_dim, options_.l2_norm_eps, query_scale}, plain);
+  table_.l2norm({k, heads, config_.kda_dim, options_.l2_norm_eps, 1.0}, plain);
+  A* g = g_.need(cells);
+  A* beta = beta_.need(heads);
+  project(x, w.decay_a, low, rows);
+  project(low, w.decay_b, g, rows);
+  project(x, w.beta, beta, rows);
+  table_.kda_gate({g, beta, w.dt_bias.data(), w.a_log.data(), rows, config_.kda_heads, config_.kda_dim}, plain);
+  project(x, w.gate_a, low, rows);
+  project(low, w.gate_b, gate_.need(cells), rows);
+}
+
+template <class A>
+void kimi_linear<A>::kda_block(const model::kda_weights& w, layer_memory& memory, const batch& work) {
+  const std::int32_t rows = work.row_count();
+  const kernels::context plain{&pool_, nullptr, 0};
+  kda_inputs(w, memory, work);
+  A* o = o_.need(static_cast<std::int64_t>(rows) * config_.kda_channels());
+  table_.kda({q_.data(), k_.data(), v_.data(), g_.data(), beta_.data(), memory.state.data(), o, work.view(),
+              config_.kda_heads, config_.kda_dim},
+             plain);
+  table_.gated_norm(
+      {o, gate_.data(), w.norm.data(), rows * config_.kda_heads, config_.kda_dim, config_.rms_norm_eps}, plain);
+  project(o, w.out, delta_.data(), rows);
+}
+
+template <class A>
+void kimi_linear<A>::mla_block(const model::mla_weights& w, layer_memory& memory, const batch& work) {
+  const std::int32_t rows = work.row_count();
+  const std::int64_t wide_rows = rows;
+  const kernels::context plain{&pool_, nullptr, 0};
+  const A* x = normed_.data();
+  const std::int32_t width = config_.latent_width();
+  A* q = q_.need(wide_rows * w.q.rows);
+  if (config_.q_lora_rank > 0) {
+    A* low = low_.need(wide_rows * config_.q_lora_rank);
+    project(x, w.q_a, low, rows);
+    table_.rmsnorm({low, w.q_a_norm.data(), low, rows, config_.q_lora_rank, config_.q_lora_rank,
+                    options_.latent_norm_eps},
+                   plain);
+    project(low, w.q, q, rows);
+  } else {
+    project(x, w.q, q, rows);
+  }
+  A* latents = latents_.need(wide_rows * width);
+  project(x, w.kv_a, latents, rows);
+  table_.rmsnorm({latents, w.kv_norm.data(), latents, rows, config_.kv_lora_rank, width, options_.latent_norm_eps},
+                 plain);
+  table_.mla_store({latents, memory.pages.data(), work.view(), width, options_.page_tokens}, plain);
+  A* o = o_.need(wide_rows * config_.mla_heads * config_.value_dim);
+  const kernels::mla_params<A> p{q,
+                                 w.kv_b,
+                                 memory.pages.data(),
+                                 o,
+                                 work.view(),
+                                 config_.mla_heads,
+                                 config_.nope_dim,
+                                 config_.rope_dim,
+                                 config_.value_dim,
+                                 config_.kv_lora_rank,
+                                 options_.page_tokens};
+  table_.mla(p, workspace(table_.mla_workspace_bytes(p, pool_.thread_count())));
+  project(o, w.out, delta_.data(), rows);
+}
+
+template <class A>
+void kimi_linear<A>::mlp_block(const model::mlp_weights& w, std::int32_t rows, A* y) {
+  const std::int64_t cells = static_cast<std::int64_t>(rows) * w.gate.rows;
+  A* gate = mlp_gate_.need(cells);
+  A* up = mlp_up_.need(cells);
+  project(normed_.data(), w.gate, gate, rows);
+  project(normed_.data(), w.up, up, rows);
+  table_.silu_mul({gate, up, cells}, {&pool_, nullptr, 0});
+  project(gate, w.down, y, rows);
+}
+
+template <class A>
+void kimi_linear<A>::moe_block(const model::moe_weights& w, std::int32_t rows) {
+  const std::int64_t wide_rows = rows;
+  const std::int32_t chosen = config_.experts_per_token;
+  const kernels::context plain{&pool_, nullptr, 0};
+  A* logits = router_logits_.need(wide_rows * config_.experts);
+  A* weights = router_weights_.need(wide_rows * chosen);
+  std::int32_t* ids = router_ids_.need(wide_rows * chosen);
+  project(normed_.data(), w.router, logits, rows);
+  table_.router({logits, w.bias.data(), ids, weights, rows, config_.experts, chosen, config_.renormalize,
+                 config_.routed_scale},
+                plain);
+  const kernels::experts_params<A> p{normed_.data(), w.w1.data(), w.w3.data(),     w.w2.data(),
+                                     ids,            weights,     delta_.data(),   rows,
+                                     config_.experts, chosen,     config_.hidden_size, config_.expert_width};
+  table_.experts(p, workspace(table_.experts_workspace_bytes(p, pool_.thread_count())));
+  if (!w.shared) return;
+  const std::int64_t cells = wide_rows * config_.hidden_size;
+  A* shared = mlp_out_.need(cells);
+  mlp_block(*w.shared, rows, shared);
+  table_.add({delta_.data(), shared, cells}, plain);
+}
+
+template <class A>
+void kimi_linear<A>::head(const batch& work) {
+  const auto rows = static_cast<std::int32_t>(work.logit_rows.size());
+  if (rows == 0) return;
+  const std::int64_t dim = config_.hidden_size;
+  A* picked = picked_.need(rows * dim);
+  for (std::int64_t i = 0; i < rows; ++i) {
+    std::copy_n(x_.data() + work.logit_rows[static_cast<std::size_t>(i)] * dim, dim, picked + i * dim);
+  }
+  norm_rows(picked, model_->weights.norm, picked, rows);
+  project(picked, model_->weights.head, logits_.need(static_cast<std::int64_t>(rows) * config_.vocab_size), rows);
+}
+
+template <class A>
+void kimi_linear<A>::copy_logits(std::int32_t index, std::span<double> out) const {
+  assert(out.size() == static_cast<std::size_t>(config_.vocab_size));
+  std::copy_n(logits_.data() + static_cast<std::int64_t>(index) * config_.vocab_size, out.size(), out.begin());
+}
+
+template <class A>
+std::vector<double> kimi_linear<A>::kda_state_norms(std::int32_t slot) const {
+  std::vector<double> norms;
+  const std::int64_t cells = static_cast<std::int64_t>(config_.kda_channels()) * config_.kda_dim;
+  for (std::size_t i = 0; i < memory_.size(); ++i) {
+    if (config_.layers[i] != model::layer_kind::kda) continue;
+    const A* state = memory_[i].state.data() + slot * cells;
+    double squares = 0.0;
+    for (std::int64_t c = 0; c < cells; ++c) squares += static_cast<double>(state[c]) * static_cast<double>(state[c]);
+    norms.push_back(std::sqrt(squares));
+  }
+  return norms;
+}
+
+template class kimi_linear<double>;
+template class kimi_linear<float>;
+
+}  // namespace weir::engine::runner

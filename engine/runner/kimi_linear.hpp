@@ -1,0 +1,88 @@
+// The Kimi-Linear layer stack as a list of kernel calls. A is the activation scalar of the kernel table.
+// Layer: x += attention(norm(x)); x += feed_forward(norm(x)). One thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "engine/runner/model_runner.hpp"
+#include "kernels/parallel.hpp"
+#include "kernels/table.hpp"
+
+namespace weir::engine::runner {
+
+// Uninitialised memory that grows and is kept between steps.
+template <class T>
+class scratch final {
+ public:
+  T* need(std::int64_t count) {
+    if (static_cast<std::size_t>(count) > capacity_) {
+      data_.reset();
+      capacity_ = 0;
+      data_ = std::make_unique_for_overwrite<T[]>(static_cast<std::size_t>(count));
+      capacity_ = static_cast<std::size_t>(count);
+    }
+    return data_.get();
+  }
+  T* data() const noexcept { return data_.get(); }
+
+ private:
+  std::unique_ptr<T[]> data_;
+  std::size_t capacity_ = 0;
+};
+
+template <class A>
+class kimi_linear final : public model_runner {
+ public:
+  kimi_linear(std::shared_ptr<const loaded_model> model, const runner_config& config, kernels::kernel_table<A> table);
+
+  void run(const batch& work) override;
+  void copy_logits(std::int32_t index, std::span<double> out) const override;
+  std::vector<double> kda_state_norms(std::int32_t slot) const override;
+
+ private:
+  // What a layer remembers: a KDA layer has state and convolution tails, an MLA layer has pages.
+  struct layer_memory {
+    scratch<A> state;    // [slots, H, D, D]
+    scratch<A> conv[3];  // q, k, v: [slots, K-1, C]
+    scratch<A> pages;    // [pages, P, R + Dr]
+  };
+
+  kernels::context workspace(std::size_t bytes);
+  void project(const A* x, const kernels::matrix& weight, A* y, std::int32_t rows);
+  void norm_rows(const A* x, const std::vector<float>& weight, A* y, std::int32_t rows);
+  void kda_block(const model::kda_weights& w, layer_memory& memory, const batch& work);
+  void kda_inputs(const model::kda_weights& w, layer_memory& memory, const batch& work);
+  void mla_block(const model::mla_weights& w, layer_memory& memory, const batch& work);
+  void mlp_block(const model::mlp_weights& w, std::int32_t rows, A* y);
+  void moe_block(const model::moe_weights& w, std::int32_t rows);
+  void head(const batch& work);
+
+  std::shared_ptr<const loaded_model> model_;
+  const model::model_config& config_;
+  runner_config options_;
+  kernels::kernel_table<A> table_;
+  kernels::thread_pool pool_;
+  std::vector<layer_memory> memory_;  // [layers]
+  scratch<std::byte> workspace_;
+
+  // Activations of one step. normed_ feeds a block, delta_ takes its output.
+  scratch<A> x_, normed_, delta_;             // [T, M]
+  scratch<A> low_;                            // [T, D] or [T, q_lora_rank]
+  scratch<A> projected_;                      // [T, C] before the convolution
+  scratch<A> q_, k_, v_, g_, gate_, o_;       // [T, C]; q_ and o_ also of the MLA block
+  scratch<A> beta_;                           // [T, H]
+  scratch<A> latents_;                        // [T, R + Dr]
+  scratch<A> mlp_gate_, mlp_up_, mlp_out_;    // [T, F], [T, F], [T, M]
+  scratch<A> router_logits_, router_weights_;  // [T, E], [T, k]
+  scratch<std::int32_t> router_ids_;          // [T, k]
+  scratch<A> picked_, logits_;                // [L, M], [L, V]
+};
+
+extern template class kimi_linear<double>;
+extern template class kimi_linear<float>;
+
+}  // namespace weir::engine::runner

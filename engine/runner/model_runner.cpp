@@ -1,0 +1,43 @@
+#include "engine/runner/model_runner.hpp"
+
+#include <utility>
+
+#include "engine/runner/kimi_linear.hpp"
+
+namespace weir::engine::runner {
+
+namespace {
+
+std::int64_t scalar_bytes(backend_kind backend) { return backend == backend_kind::reference ? 8 : 4; }
+
+}  // namespace
+
+result<std::shared_ptr<const loaded_model>> load_model(const std::filesystem::path& dir) {
+  auto config = model::load_model_config(dir);
+  if (!config) return std::unexpected(config.error());
+  auto files = model::checkpoint::open(dir);
+  if (!files) return std::unexpected(files.error());
+  auto weights = model::bind_weights(*config, std::move(*files));
+  if (!weights) return std::unexpected(weights.error());
+  return std::make_shared<const loaded_model>(loaded_model{std::move(*config), std::move(*weights)});
+}
+
+std::int64_t page_bytes(const model::model_config& config, backend_kind backend, std::int32_t page_tokens) {
+  const std::int64_t layers = config.count(model::layer_kind::mla);
+  return layers * config.latent_width() * page_tokens * scalar_bytes(backend);
+}
+
+std::int64_t slot_bytes(const model::model_config& config, backend_kind backend) {
+  const std::int64_t layers = config.count(model::layer_kind::kda);
+  const std::int64_t per_channel = config.kda_dim + 3LL * (config.conv_taps - 1);
+  return layers * config.kda_channels() * per_channel * scalar_bytes(backend);
+}
+
+std::unique_ptr<model_runner> make_runner(std::shared_ptr<const loaded_model> model, const runner_config& config) {
+  if (config.backend == backend_kind::reference) {
+    return std::make_unique<kimi_linear<double>>(std::move(model), config, kernels::make_reference_table());
+  }
+  return std::make_unique<kimi_linear<float>>(std::move(model), config, kernels::make_cpu_table());
+}
+
+}  // namespace weir::engine::runner

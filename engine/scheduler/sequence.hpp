@@ -1,0 +1,47 @@
+// One accepted request on its way through the engine. Owned by the scheduler, touched by the worker thread alone.
+// Invariant: 0 <= computed <= tokens.size(); pages cover prompt + max_new_tokens - 1 positions while it runs.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "engine/engine.hpp"
+#include "engine/sample/sampler.hpp"
+
+namespace weir::engine::scheduler {
+
+struct sequence {
+  sequence(sequence_id the_id, generate_request&& request, std::shared_ptr<event_sink>&& the_sink)
+      : id(the_id),
+        sink(std::move(the_sink)),
+        sampler(std::move(request.sampling)),
+        tokens(std::move(request.prompt)),
+        prompt_count(static_cast<std::int32_t>(tokens.size())),
+        max_new_tokens(request.max_new_tokens),
+        stop_tokens(std::move(request.stop_tokens)) {}
+
+  std::int32_t token_count() const noexcept { return static_cast<std::int32_t>(tokens.size()); }
+  std::int32_t pending() const noexcept { return token_count() - computed; }
+  std::int32_t generated() const noexcept { return token_count() - prompt_count; }
+  // Positions that are computed at most: the last new token is never an input.
+  std::int32_t positions_max() const noexcept { return prompt_count + max_new_tokens - 1; }
+  bool stops_at(std::int32_t token) const {
+    return std::find(stop_tokens.begin(), stop_tokens.end(), token) != stop_tokens.end();
+  }
+
+  sequence_id id;
+  std::shared_ptr<event_sink> sink;
+  sample::sampler sampler;
+  std::vector<std::int32_t> tokens;  // prompt, then what was generated
+  std::int32_t prompt_count;
+  std::int32_t max_new_tokens;
+  std::vector<std::int32_t> stop_tokens;
+  std::int32_t computed = 0;         // tokens whose state and latents are stored
+  std::int32_t slot = -1;            // -1 while waiting
+  std::vector<std::int32_t> pages;   // in token order
+};
+
+}  // namespace weir::engine::scheduler

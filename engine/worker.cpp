@@ -1,0 +1,149 @@
+#include "engine/worker.hpp"
+
+#include <exception>
+#include <utility>
+
+namespace weir::engine {
+
+worker::worker(const worker_config& config, std::unique_ptr<runner::model_runner> runner)
+    : config_(config),
+      runner_(std::move(runner)),
+      scheduler_(config.limits),
+      logits_(static_cast<std::size_t>(config.vocab_size)) {
+  counters_.kv_pages_total = config.limits.page_count;
+  counters_.state_slots_total = config.limits.slot_count;
+  stats_ = counters_;
+  thread_ = std::thread(&worker::loop, this);
+}
+
+worker::~worker() { stop(); }
+
+result<sequence_id> worker::submit(generate_request request, std::shared_ptr<event_sink> sink) {
+  const std::lock_guard lock(mutex_);
+  if (stopping_) return fail(errc::stopped, "the engine is shutting down");
+  const auto live_max = static_cast<std::size_t>(config_.limits.slot_count) + static_cast<std::size_t>(config_.queue_max);
+  if (live_.size() >= live_max) {
+    return fail(errc::queue_full, "the engine runs or queues " + std::to_string(live_max) + " requests; retry later");
+  }
+  const sequence_id id = next_id_++;
+  inbox_.push_back(std::make_unique<scheduler::sequence>(id, std::move(request), std::move(sink)));
+  live_.insert(id);
+  wake_.notify_one();
+  return id;
+}
+
+void worker::cancel(sequence_id id) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (!live_.contains(id) || !cancelled_.insert(id).second) return;
+  cancels_.push_back(id);
+  wake_.notify_one();
+}
+
+engine_stats worker::stats() const noexcept {
+  const std::lock_guard lock(mutex_);
+  engine_stats out = stats_;
+  out.waiting = static_cast<std::int32_t>(live_.size()) - out.running;
+  return out;
+}
+
+void worker::stop() noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  wake_.notify_one();
+  const std::lock_guard joining(join_mutex_);
+  if (thread_.joinable()) thread_.join();
+}
+
+void worker::loop() {
+  while (take_inbox()) {
+    if (!scheduler_.has_work()) continue;
+    try {
+      step();
+    } catch (const std::exception& fault) {
+      recover(fault.what());
+    }
+    publish();
+  }
+  finish_all(finish_reason::cancelled);
+  publish();
+}
+
+// Waits for something to do. False once the engine stops.
+bool worker::take_inbox() {
+  std::vector<std::unique_ptr<scheduler::sequence>> arrived;
+  std::vector<sequence_id> cancels;
+  bool stopping = false;
+  {
+    std::unique_lock lock(mutex_);
+    const bool idle = !scheduler_.has_work();
+    if (idle) wake_.wait(lock, [this] { return stopping_ || !inbox_.empty() || !cancels_.empty(); });
+    arrived.swap(inbox_);
+    cancels.swap(cancels_);
+    stopping = stopping_;
+  }
+  for (auto& seq : arrived) scheduler_.add(std::move(seq));
+  for (const sequence_id id : cancels) finish(id, finish_reason::cancelled);
+  if (!cancels.empty()) publish();
+  return !stopping;
+}
+
+void worker::step() {
+  const runner::batch& work = scheduler_.plan();
+  runner_->run(work);
+  ++counters_.steps;
+  deliver(scheduler_.complete());
+}
+
+void worker::deliver(const std::vector<scheduler::sequence*>& ready) {
+  std::int32_t index = 0;
+  for (scheduler::sequence* seq : ready) {
+    runner_->copy_logits(index++, logits_);
+    const token_event event = seq->sampler.next(logits_);
+    ++counters_.generated_tokens;
+    if (seq->stops_at(event.token)) {
+      finish(seq->id, finish_reason::stop);
+      continue;
+    }
+    seq->tokens.push_back(event.token);
+    seq->sink->on_token(event);
+    if (seq->generated() == seq->max_new_tokens) finish(seq->id, finish_reason::length);
+  }
+}
+
+// A step that threw has left unknown state behind: everything that ran is ended, what only waited may still be served.
+void worker::recover(const std::string& fault) noexcept {
+  if (config_.on_fault) config_.on_fault(fault);
+  const std::vector<sequence_id> running = scheduler_.running_ids();
+  for (const sequence_id id : running) finish(id, finish_reason::failed);
+  if (running.empty()) finish_all(finish_reason::failed);
+}
+
+void worker::finish(sequence_id id, finish_reason reason) noexcept {
+  const std::unique_ptr<scheduler::sequence> seq = scheduler_.remove(id);
+  if (seq == nullptr) return;
+  {
+    const std::lock_guard lock(mutex_);
+    live_.erase(id);
+    cancelled_.erase(id);
+    stats_.running = scheduler_.running_count();
+  }
+  seq->sink->on_finished(reason);
+}
+
+void worker::finish_all(finish_reason reason) noexcept {
+  for (const sequence_id id : scheduler_.running_ids()) finish(id, reason);
+  for (const sequence_id id : scheduler_.waiting_ids()) finish(id, reason);
+}
+
+void worker::publish() {
+  counters_.running = scheduler_.running_count();
+  counters_.prompt_tokens = scheduler_.prompt_tokens();
+  counters_.kv_pages_used = scheduler_.pages().used();
+  counters_.state_slots_used = scheduler_.slots().used();
+  const std::lock_guard lock(mutex_);
+  stats_ = counters_;
+}
+
+}  // namespace weir::engine

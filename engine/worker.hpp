@@ -1,0 +1,74 @@
+// The engine's one thread: takes requests from a bounded inbox, runs the scheduler's steps, samples, and calls the sinks.
+//
+// Invariants: whatever submit() accepted ends in exactly one on_finished(); sinks are called on the worker thread alone and
+// without a lock held. Threads: public functions from any thread, but not stop() or the destructor from a sink.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <unordered_set>
+#include <vector>
+
+#include "engine/engine.hpp"
+#include "engine/runner/model_runner.hpp"
+#include "engine/scheduler/scheduler.hpp"
+
+namespace weir::engine {
+
+struct worker_config {
+  scheduler::limits limits;
+  std::int32_t queue_max = 1;
+  std::int32_t vocab_size = 1;
+  std::function<void(const std::string&)> on_fault;  // may be empty
+};
+
+class worker final {
+ public:
+  worker(const worker_config& config, std::unique_ptr<runner::model_runner> runner);
+  ~worker();
+  worker(const worker&) = delete;
+  worker& operator=(const worker&) = delete;
+
+  // errc::queue_full when as many wait as may; errc::stopped after stop(). REQUIRES: the request was checked.
+  result<sequence_id> submit(generate_request request, std::shared_ptr<event_sink> sink);
+  void cancel(sequence_id id) noexcept;
+  engine_stats stats() const noexcept;
+  void stop() noexcept;
+
+ private:
+  void loop();
+  bool take_inbox();
+  void step();
+  void deliver(const std::vector<scheduler::sequence*>& ready);
+  void recover(const std::string& fault) noexcept;
+  void finish(sequence_id id, finish_reason reason) noexcept;
+  void finish_all(finish_reason reason) noexcept;
+  void publish();
+
+  const worker_config config_;
+  const std::unique_ptr<runner::model_runner> runner_;
+
+  mutable std::mutex mutex_;  // guards down to stats_
+  std::condition_variable wake_;
+  bool stopping_ = false;
+  sequence_id next_id_ = 1;
+  std::vector<std::unique_ptr<scheduler::sequence>> inbox_;
+  std::vector<sequence_id> cancels_;          // each id of live_ at most once
+  std::unordered_set<sequence_id> live_;       // accepted and not finished
+  std::unordered_set<sequence_id> cancelled_;  // live ones that cancel() was called for
+  engine_stats stats_;
+
+  scheduler::scheduler scheduler_;  // the worker thread's own, as is what follows
+  std::vector<double> logits_;
+  engine_stats counters_;
+
+  std::mutex join_mutex_;
+  std::thread thread_;
+};
+
+}  // namespace weir::engine

@@ -1,0 +1,191 @@
+#include <algorithm>
+
+#include "kernels/cpu/ops.hpp"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/kda.cpp"
+#include "hwy/foreach_target.h"  // must come before highway.h
+#include "hwy/highway.h"
+#include "kernels/cpu/vec-inl.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace weir::kernels::cpu::HWY_NAMESPACE {
+
+// Inputs of one sequence around its range: row `index` counts from the range's start, negative rows come from the state.
+struct conv_rows {
+  const float* x;
+  float* state;
+  std::int64_t channels;
+  std::int64_t depth;
+  bool fresh;
+
+  HWY_INLINE vec load(std::int64_t index, std::int64_t channel, std::int64_t left) const {
+    if (index >= 0) return load_up_to(x + index * channels + channel, left);
+    if (fresh) return hn::Zero(floats());
+    return load_up_to(state + (depth + index) * channels + channel, left);
+  }
+};
+
+HWY_INLINE void conv_sequence(const short_conv_params<float>& p, const sequence_range& seq, std::int64_t channel,
+                              std::int64_t left) {
+  const std::int64_t channels = p.channels;
+  const std::int64_t depth = p.taps - 1;
+  const std::int64_t first = seq.row * channels;
+  const conv_rows rows{p.x + first, p.state + seq.slot * depth * channels, channels, depth, seq.position == 0};
+  for (std::int64_t token = 0; token < seq.count; ++token) {
+    vec sum = hn::Zero(floats());
+    for (std::int64_t tap = 0; tap < p.taps; ++tap) {
+      const vec weight = load_up_to(p.weight + tap * channels + channel, left);
+      sum = hn::MulAdd(weight, rows.load(token - depth + tap, channel, left), sum);
+    }
+    store_up_to(hn::Mul(sum, sigmoid(sum)), p.y + first + token * channels + channel, left);
+  }
+  // Oldest first: entry i is read from entry i + count or from the batch, so nothing is overwritten before it is read.
+  for (std::int64_t i = 0; i < depth; ++i) {
+    store_up_to(rows.load(seq.count - depth + i, channel, left), rows.state + i * channels + channel, left);
+  }
+}
+
+void conv_blocks(const short_conv_params<float>& p, std::int64_t begin, std::int64_t end) {
+  for (std::int64_t channel = begin; channel < end; channel += lane_count()) {
+    for (std::int32_t s = 0; s < p.batch.sequence_count; ++s) {
+      conv_sequence(p, p.batch.sequences[s], channel, end - channel);
+    }
+  }
+}
+
+void gate_rows(const kda_gate_params<float>& p, std::int64_t begin, std::int64_t end) {
+  const std::int64_t lanes = lane_count();
+  for (std::int64_t row = begin; row < end; ++row) {
+    for (std::int64_t head = 0; head < p.heads; ++head) {
+      const vec rate = hn::Neg(hn::Exp(floats(), hn::Set(floats(), p.a_log[head])));
+      float* g = p.g + (row * p.heads + head) * p.dim;
+      const float* bias = p.dt_bias + head * p.dim;
+      for (std::int64_t i = 0; i < p.dim; i += lanes) {
+        const std::int64_t left = p.dim - i;
+        const vec z = hn::Add(load_up_to(g + i, left), load_up_to(bias + i, left));
+        store_up_to(hn::Mul(rate, softplus(z)), g + i, left);
+      }
+    }
+    float* beta = p.beta + row * p.heads;
+    for (std::int64_t i = 0; i < p.heads; i += lanes) {
+      store_up_to(sigmoid(load_up_to(beta + i, p.heads - i)), beta + i, p.heads - i);
+    }
+  }
+}
+
+// One token of one head.
+struct kda_token {
+  const float* q;
+  const float* k;
+  const float* v;
+  float beta;
+  const float* decay;      // [D] exp(g)
+  const float* decayed_k;  // [D] k * exp(g)
+  float* o;
+};
+
+// Columns [j, j + Vectors * lanes) of the state: read, update and output touch no other column.
+template <int Vectors>
+HWY_INLINE void kda_columns(const kda_token& t, float* state, std::int64_t dim, std::int64_t j) {
+  const std::int64_t lanes = lane_count();
+  vec read[Vectors];
+  vec out[Vectors];
+  for (int n = 0; n < Vectors; ++n) read[n] = out[n] = hn::Zero(floats());
+  for (std::int64_t i = 0; i < dim; ++i) {
+    const vec key = hn::Set(floats(), t.decayed_k[i]);
+    const float* row = state + i * dim + j;
+    for (int n = 0; n < Vectors; ++n) read[n] = hn::MulAdd(key, hn::LoadU(floats(), row + n * lanes), read[n]);
+  }
+  for (int n = 0; n < Vectors; ++n) {
+    const vec value = hn::LoadU(floats(), t.v + j + n * lanes);
+    read[n] = hn::Mul(hn::Set(floats(), t.beta), hn::Sub(value, read[n]));
+  }
+  for (std::int64_t i = 0; i < dim; ++i) {
+    const vec key = hn::Set(floats(), t.k[i]);
+    const vec query = hn::Set(floats(), t.q[i]);
+    const vec decay = hn::Set(floats(), t.decay[i]);
+    float* row = state + i * dim + j;
+    for (int n = 0; n < Vectors; ++n) {
+      const vec kept = hn::Mul(decay, hn::LoadU(floats(), row + n * lanes));
+      const vec next = hn::MulAdd(key, read[n], kept);
+      hn::StoreU(next, floats(), row + n * lanes);
+      out[n] = hn::MulAdd(query, next, out[n]);
+    }
+  }
+  for (int n = 0; n < Vectors; ++n) hn::StoreU(out[n], floats(), t.o + j + n * lanes);
+}
+
+HWY_INLINE void kda_column(const kda_token& t, float* state, std::int64_t dim, std::int64_t j) {
+  float read = 0.0F;
+  for (std::int64_t i = 0; i < dim; ++i) read += t.decayed_k[i] * state[i * dim + j];
+  const float update = t.beta * (t.v[j] - read);
+  float out = 0.0F;
+  for (std::int64_t i = 0; i < dim; ++i) {
+    float& cell = state[i * dim + j];
+    cell = t.decay[i] * cell + t.k[i] * update;
+    out += t.q[i] * cell;
+  }
+  t.o[j] = out;
+}
+
+HWY_INLINE void kda_step(const kda_params<float>& p, float* state, std::int64_t row, std::int64_t head) {
+  constexpr int k_vectors = 4;  // independent sums, to hide the multiply-add latency
+  const std::int64_t lanes = lane_count();
+  const std::int64_t dim = p.dim;
+  const std::int64_t at = (row * p.heads + head) * dim;
+  HWY_ALIGN float decay[k_head_dim_max];
+  HWY_ALIGN float decayed_k[k_head_dim_max];
+  for (std::int64_t i = 0; i < dim; i += lanes) {
+    const vec factor = hn::Exp(floats(), load_up_to(p.g + at + i, dim - i));
+    store_up_to(factor, decay + i, dim - i);
+    store_up_to(hn::Mul(factor, load_up_to(p.k + at + i, dim - i)), decayed_k + i, dim - i);
+  }
+  const kda_token token{p.q + at, p.k + at, p.v + at, p.beta[row * p.heads + head], decay, decayed_k, p.o + at};
+  std::int64_t j = 0;
+  for (; j + k_vectors * lanes <= dim; j += k_vectors * lanes) kda_columns<k_vectors>(token, state, dim, j);
+  for (; j + lanes <= dim; j += lanes) kda_columns<1>(token, state, dim, j);
+  for (; j < dim; ++j) kda_column(token, state, dim, j);
+}
+
+void kda_items(const kda_params<float>& p, std::int64_t begin, std::int64_t end) {
+  const std::int64_t square = static_cast<std::int64_t>(p.dim) * p.dim;
+  for (std::int64_t item = begin; item < end; ++item) {
+    const sequence_range& seq = p.batch.sequences[item / p.heads];
+    const std::int64_t head = item % p.heads;
+    float* state = p.state + (static_cast<std::int64_t>(seq.slot) * p.heads + head) * square;
+    if (seq.position == 0) std::fill_n(state, square, 0.0F);
+    for (std::int32_t token = 0; token < seq.count; ++token) kda_step(p, state, seq.row + token, head);
+  }
+}
+
+}  // namespace weir::kernels::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace weir::kernels::cpu {
+
+HWY_EXPORT(conv_blocks);
+HWY_EXPORT(gate_rows);
+HWY_EXPORT(kda_items);
+
+void short_conv(const short_conv_params<float>& p, const context& ctx) {
+  split(ctx, p.channels, static_cast<std::int64_t>(p.batch.row_count) * p.taps,
+        [&p](std::int64_t begin, std::int64_t end, int) { HWY_DYNAMIC_DISPATCH(conv_blocks)(p, begin, end); });
+}
+
+void kda_gate(const kda_gate_params<float>& p, const context& ctx) {
+  constexpr std::int64_t k_softplus_work = 32;  // in multiply-adds
+  split(ctx, p.rows, static_cast<std::int64_t>(p.heads) * p.dim * k_softplus_work,
+        [&p](std::int64_t begin, std::int64_t end, int) { HWY_DYNAMIC_DISPATCH(gate_rows)(p, begin, end); });
+}
+
+void kda(const kda_params<float>& p, const context& ctx) {
+  const std::int64_t sequences = p.batch.sequence_count > 0 ? p.batch.sequence_count : 1;
+  const std::int64_t work = p.batch.row_count / sequences * p.dim * p.dim * 4;
+  split(ctx, static_cast<std::int64_t>(p.batch.sequence_count) * p.heads, work,
+        [&p](std::int64_t begin, std::int64_t end, int) { HWY_DYNAMIC_DISPATCH(kda_items)(p, begin, end); });
+}
+
+}  // namespace weir::kernels::cpu
+#endif  // HWY_ONCE

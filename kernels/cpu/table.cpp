@@ -1,0 +1,29 @@
+#include "kernels/table.hpp"
+
+#include "kernels/cpu/ops.hpp"
+
+namespace weir::kernels {
+
+kernel_table<float> make_cpu_table() {
+  return {
+      .name = "cpu",
+      .gemm = cpu::gemm,
+      .rmsnorm = cpu::rmsnorm,
+      .l2norm = cpu::l2norm,
+      .embed = cpu::embed,
+      .short_conv = cpu::short_conv,
+      .kda_gate = cpu::kda_gate,
+      .kda = cpu::kda,
+      .gated_norm = cpu::gated_norm,
+      .mla_store = cpu::mla_store,
+      .mla = cpu::mla,
+      .router = cpu::router,
+      .experts = cpu::experts,
+      .silu_mul = cpu::silu_mul,
+      .add = cpu::add,
+      .mla_workspace_bytes = cpu::mla_workspace_bytes,
+      .experts_workspace_bytes = cpu::experts_workspace_bytes,
+  };
+}
+
+}  // namespace weir::kernels

@@ -1,0 +1,216 @@
+// One parameter struct per operation, the same for every backend. A is the activation scalar: double in the reference
+// backend, float elsewhere. Weights keep their stored dtype and are widened inside the kernel.
+//
+// Letters: T tokens (rows of the flattened batch), B sequences, H heads, D head dim, C = H * D channels, K taps of the short
+// convolution, R latent rank, Dn/Dr/Dv MLA no-position/shared/value dims, P tokens per page, E experts, F expert width.
+// Plain views: the caller owns all memory and keeps it alive during the call.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/dtype.hpp"
+
+namespace weir::kernels {
+
+class thread_pool;
+
+inline constexpr std::int32_t k_head_dim_max = 512;       // stack rows of the KDA kernels are this long
+inline constexpr std::int32_t k_conv_taps_max = 16;
+inline constexpr std::int32_t k_experts_per_token_max = 64;
+
+// Row-major weights as the checkpoint stores them; `data` is aligned to the element size.
+struct matrix {
+  const void* data = nullptr;  // [rows, cols]
+  dtype type = dtype::f32;
+  std::int32_t rows = 0;
+  std::int32_t cols = 0;
+};
+
+// A sequence's run of consecutive tokens in the batch. Position 0 starts from a zero state, whatever its slot holds.
+struct sequence_range {
+  std::int32_t row = 0;       // first row in [T]
+  std::int32_t count = 0;     // rows
+  std::int32_t position = 0;  // position of the first row = tokens computed before
+  std::int32_t slot = 0;      // KDA and convolution state
+};
+
+struct batch_view {
+  const sequence_range* sequences = nullptr;  // [B]
+  const std::int32_t* row_sequence = nullptr;  // [T] index into sequences
+  const std::int32_t* block_table = nullptr;  // [B, table_stride] page indices, in token order
+  std::int32_t sequence_count = 0;
+  std::int32_t table_stride = 0;
+  std::int32_t row_count = 0;  // T
+};
+
+// What every call gets besides its parameters.
+struct context {
+  thread_pool* pool = nullptr;  // may be null: single-threaded
+  std::byte* workspace = nullptr;  // aligned to 64; at least the table's *_workspace_bytes for the call
+  std::size_t workspace_bytes = 0;
+};
+
+// c = a · bᵀ
+template <class A>
+struct gemm_params {
+  const A* a;      // [T, b.cols]
+  matrix b;        // [N, cols]
+  A* c;            // [T, N]
+  std::int32_t rows;  // T
+};
+
+// y = x / rms(x) * weight, row by row. In place when y == x.
+template <class A>
+struct rmsnorm_params {
+  const A* x;           // [T, stride], the first `dim` of each row are read
+  const float* weight;  // [dim]
+  A* y;                 // [T, stride], the first `dim` of each row are written
+  std::int32_t rows;
+  std::int32_t dim;
+  std::int32_t stride;
+  double eps;
+};
+
+// x = x * rsqrt(sum(x²) + eps) * scale over each head, in place.
+template <class A>
+struct l2norm_params {
+  A* x;               // [rows, dim]
+  std::int32_t rows;  // T * H
+  std::int32_t dim;
+  double eps;
+  double scale;
+};
+
+template <class A>
+struct embed_params {
+  matrix table;             // [V, E]
+  const std::int32_t* ids;  // [T], each in [0, V)
+  A* y;                     // [T, E]
+  std::int32_t rows;
+};
+
+// y = silu(causal depthwise convolution of x); the last tap multiplies the current token.
+template <class A>
+struct short_conv_params {
+  const A* x;           // [T, C]
+  const float* weight;  // [K, C]
+  A* state;             // [slots, K-1, C] the last K-1 inputs, oldest first; null when K == 1
+  A* y;                 // [T, C], not x
+  batch_view batch;
+  std::int32_t channels;
+  std::int32_t taps;
+};
+
+// g = -exp(a_log[h]) * softplus(z + dt_bias), the log decay; beta = sigmoid(b). Both in place.
+template <class A>
+struct kda_gate_params {
+  A* g;                  // [T, H, D] in: z, out: g
+  A* beta;               // [T, H] in: b, out: beta
+  const float* dt_bias;  // [H, D]
+  const float* a_log;    // [H]
+  std::int32_t rows;
+  std::int32_t heads;
+  std::int32_t dim;
+};
+
+// Token by token: S <- diag(exp g) S; u = beta (v - Sᵀk); S <- S + k uᵀ; o = Sᵀq.
+template <class A>
+struct kda_params {
+  const A* q;     // [T, H, D] normalised and scaled
+  const A* k;     // [T, H, D] normalised
+  const A* v;     // [T, H, D]
+  const A* g;     // [T, H, D]
+  const A* beta;  // [T, H]
+  A* state;       // [slots, H, D(key), D(value)]
+  A* o;           // [T, H, D]
+  batch_view batch;
+  std::int32_t heads;
+  std::int32_t dim;
+};
+
+// o = rmsnorm over D (o) * weight * sigmoid(gate), in place.
+template <class A>
+struct gated_norm_params {
+  A* o;                 // [rows, D]
+  const A* gate;        // [rows, D]
+  const float* weight;  // [D]
+  std::int32_t rows;    // T * H
+  std::int32_t dim;
+  double eps;
+};
+
+// Scatters each row's latent into the page of its position.
+template <class A>
+struct mla_store_params {
+  const A* latents;  // [T, R + Dr]: normalised c, then the shared key part
+  A* pages;          // [pages, P, R + Dr], one layer's
+  batch_view batch;
+  std::int32_t width;  // R + Dr
+  std::int32_t page_tokens;
+};
+
+// Causal attention over the stored latents, with W_uk and W_uv absorbed. Row t sees positions 0..its own.
+template <class A>
+struct mla_params {
+  const A* q;      // [T, H, Dn + Dr]
+  matrix kv_b;     // [H * (Dn + Dv), R]
+  const A* pages;  // [pages, P, R + Dr], one layer's, the batch's own rows already stored
+  A* o;            // [T, H, Dv]
+  batch_view batch;
+  std::int32_t heads;
+  std::int32_t nope_dim;
+  std::int32_t rope_dim;
+  std::int32_t value_dim;
+  std::int32_t rank;
+  std::int32_t page_tokens;
+};
+
+// Picks the k largest of sigmoid(logits) + bias (lowest index on a tie); weights come without the bias.
+template <class A>
+struct router_params {
+  const A* logits;     // [T, E]
+  const float* bias;   // [E]
+  std::int32_t* ids;   // [T, k] best first
+  A* weights;          // [T, k]
+  std::int32_t rows;
+  std::int32_t experts;
+  std::int32_t per_token;  // k
+  bool renormalize;        // divide by (sum + 1e-20)
+  double scale;
+};
+
+// y = sum over chosen experts of weight * w2 (silu(w1 x) * w3 x).
+template <class A>
+struct experts_params {
+  const A* x;               // [T, D]
+  const matrix* w1;         // [E] of [F, D]
+  const matrix* w3;         // [E] of [F, D]
+  const matrix* w2;         // [E] of [D, F]
+  const std::int32_t* ids;  // [T, k]
+  const A* weights;         // [T, k]
+  A* y;                     // [T, D], not x
+  std::int32_t rows;
+  std::int32_t experts;
+  std::int32_t per_token;
+  std::int32_t dim;
+  std::int32_t width;
+};
+
+// gate = silu(gate) * up
+template <class A>
+struct silu_mul_params {
+  A* gate;         // [count]
+  const A* up;     // [count]
+  std::int64_t count;
+};
+
+// x = x + y
+template <class A>
+struct add_params {
+  A* x;        // [count]
+  const A* y;  // [count]
+  std::int64_t count;
+};
+
+}  // namespace weir::kernels
