@@ -23,7 +23,7 @@ class read_buffer final {
     if (unread_bytes == 0) begin_ = end_ = 0;
     if (capacity_ < bytes_max) {
       move_to(bytes_max);
-    } else if (begin_ > 0 && capacity_ - end_ < (bytes_max - unread_bytes) / 2) {
+    } else if (begin_ > 0 && capacity_ - end_ < (bytes_max - unread_bytes + 1) / 2) {
       std::memmove(bytes_.get(), bytes_.get() + begin_, unread_bytes);
       begin_ = 0;
       end_ = unread_bytes;

@@ -50,7 +50,8 @@ std::expected<std::string, std::string> format_head(const response_head& head, c
   const auto reason = boost::beast::http::obsolete_reason(boost::beast::http::int_to_status(head.status));
   out.append(" ").append(reason.data(), reason.size()).append("\r\n");
   append_field(out, "date", head.date);
-  if (!head.content_type.empty()) append_field(out, "content-type", head.content_type);
+  if (!head.content_type.empty() && head.body != kind::none)
+    append_field(out, "content-type", head.content_type);
   if (head.body == kind::sized) {
     out.append("content-length: ");
     append_number(out, head.content_length);

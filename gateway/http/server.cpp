@@ -91,6 +91,7 @@ std::expected<bound_listener, std::string> server::listen(const listen_spec& spe
 }
 
 void server::start() {
+  state_->shared.start_accepting(state_->workers.size());
   state_->on_each([](worker& w) { w.start(); });
   for (const auto& w : state_->workers) {
     state_->threads.emplace_back([target = w.get()] { target->run(); });
@@ -100,17 +101,17 @@ void server::start() {
 std::size_t server::drain(std::chrono::milliseconds grace) {
   if (state_->threads.empty()) return 0;
   state_->on_each([](worker& w) { w.drain(); });
-  if (state_->shared.wait_drained(grace)) return 0;
+  if (state_->shared.wait_closed(grace, false)) return 0;
   const std::size_t cut_count = state_->shared.drained_connections();
   state_->on_each([](worker& w) { w.cut(false); });
-  state_->shared.wait_drained(k_cut_wait);
+  state_->shared.wait_closed(k_cut_wait, false);
   return cut_count;
 }
 
 void server::stop() {
   if (state_->threads.empty()) return;
   state_->on_each([](worker& w) { w.cut(true); });
-  state_->shared.wait_drained(k_cut_wait);
+  state_->shared.wait_closed(k_cut_wait, true);
   for (const auto& w : state_->workers) {
     w->release();
     w->context().stop();

@@ -1,5 +1,6 @@
 #include "gateway/http/session.hpp"
 
+#include <algorithm>
 #include <array>
 #include <boost/asio/error.hpp>
 #include <boost/system/system_error.hpp>
@@ -82,7 +83,7 @@ task<void> session::run() {
   link_->unwatch();
   co_await accept_cancellation();  // a cancelled session still closes in order
   std::string what;
-  if (fault && !is_abort(fault, what)) context_.report("session", what);
+  if (fault && !is_abort(fault, what)) context_.report("session: " + what);
   if (last == turn::graceful && !reset_) co_await link_->close_gracefully();
   if (reset_) link_->reset();
   link_->close();
@@ -118,7 +119,11 @@ task<session::turn> session::read_head() {
       co_return co_await refuse(status, reason);
     }
     if (!idle_ && !std::exchange(begun, true)) deadline = clock::now() + settings.head_timeout;
-    if (idle_ && draining_) co_return turn::abrupt;
+    if (idle_ && draining_) {
+      if (request_count_ > 0) co_return turn::abrupt;
+      // A connection accepted a moment ago has its request on the way.
+      deadline = std::min(deadline, clock::now() + k_drain_first_byte);
+    }
     const bool small = unread.size() < k_idle_buffer_bytes / 2;
     const std::size_t bytes_max = small ? k_idle_buffer_bytes : k_head_buffer_bytes;
     const wait_outcome outcome = co_await link_->wait_bytes(deadline, bytes_max);
@@ -167,7 +172,7 @@ task<session::turn> session::serve_one() {
   if (fault) {
     if (is_abort(fault, what)) co_return turn::abrupt;
     count(context_.counters.handler_faults);
-    context_.report("handler", what);
+    context_.report("handler: " + what);
   }
   const bool again = co_await ex.conclude();
   reset_ = ex.aborted() && ex.close_delimited();

@@ -32,7 +32,6 @@ class session final : public std::enable_shared_from_this<session> {
   void begin_drain() noexcept;
   // Ends the connection now; its handler is cancelled.
   void cut();
-  bool idle() const noexcept { return idle_; }
 
  private:
   enum class turn : std::uint8_t {

@@ -17,9 +17,10 @@ namespace weir::gateway::http {
 
 // Counters of the edge itself, for metrics: what no handler sees. Any thread.
 struct edge_counters {
-  std::atomic<std::uint64_t> accepted{0};         // connections
-  std::atomic<std::uint64_t> refused{0};          // connections over the cap
-  std::atomic<std::uint64_t> accept_failures{0};  // out of descriptors and the like
+  std::atomic<std::uint64_t> connections_open{0};  // now
+  std::atomic<std::uint64_t> accepted{0};          // connections
+  std::atomic<std::uint64_t> refused{0};           // connections over the cap
+  std::atomic<std::uint64_t> accept_failures{0};   // out of descriptors and the like
   std::atomic<std::uint64_t> handshake_failures{0};
   std::atomic<std::uint64_t> rejected_heads{0};  // answered 4xx/5xx by the session
   std::atomic<std::uint64_t> head_timeouts{0};
@@ -27,7 +28,7 @@ struct edge_counters {
   std::atomic<std::uint64_t> handler_faults{0};  // exceptions
 };
 
-using fault_reporter = std::function<void(std::string_view where, std::string_view what)>;
+using fault_reporter = std::function<void(std::string_view what)>;  // where and what, for a log
 
 // Date and identifiers of one I/O thread. One thread.
 class thread_stamps final {

@@ -28,23 +28,32 @@ std::string describe(const std::exception_ptr& fault) {
 
 }  // namespace
 
+void server_shared::start_accepting(std::size_t worker_count) {
+  const std::lock_guard lock(mutex_);
+  accepting_count_ = worker_count;
+}
+
+void server_shared::stop_accepting() {
+  const std::lock_guard lock(mutex_);
+  --accepting_count_;
+  fewer_.notify_all();
+}
+
 bool server_shared::open_connection(bool drained) {
-  if (connection_count_.fetch_add(1) >= options.connections_max) {
-    connection_count_.fetch_sub(1);
-    return false;
-  }
-  if (drained) {
-    const std::lock_guard lock(mutex_);
-    ++drained_count_;
-  }
+  const std::lock_guard lock(mutex_);
+  if (open_count_ >= options.connections_max) return false;
+  ++open_count_;
+  if (drained) ++drained_count_;
+  counters.connections_open.store(open_count_, std::memory_order_relaxed);
   return true;
 }
 
 void server_shared::close_connection(bool drained) {
-  connection_count_.fetch_sub(1);
-  if (!drained) return;
   const std::lock_guard lock(mutex_);
-  if (--drained_count_ == 0) none_left_.notify_all();
+  --open_count_;
+  if (drained) --drained_count_;
+  counters.connections_open.store(open_count_, std::memory_order_relaxed);
+  if (drained_count_ == 0) fewer_.notify_all();
 }
 
 std::size_t server_shared::drained_connections() {
@@ -52,9 +61,11 @@ std::size_t server_shared::drained_connections() {
   return drained_count_;
 }
 
-bool server_shared::wait_drained(std::chrono::milliseconds timeout) {
+bool server_shared::wait_closed(std::chrono::milliseconds timeout, bool all) {
   std::unique_lock lock(mutex_);
-  return none_left_.wait_for(lock, timeout, [this] { return drained_count_ == 0; });
+  return fewer_.wait_for(lock, timeout, [this, all] {
+    return accepting_count_ == 0 && (all ? open_count_ : drained_count_) == 0;
+  });
 }
 
 worker::listener::listener(const listen_spec& s, tls_pointer t, tcp_acceptor a, worker& owner)
@@ -67,12 +78,13 @@ worker::listener::listener(const listen_spec& s, tls_pointer t, tcp_acceptor a, 
 
 worker::worker(server_shared& shared) : shared_(shared), context_(1), guard_(context_.get_executor()) {
   tasks_ = std::make_unique<task_group>(context_.get_executor(), [this](std::exception_ptr fault) {
-    shared_.report("connection task", describe(fault));
+    shared_.report("connection task: " + describe(fault));
   });
   open_spare_descriptor();
 }
 
 worker::~worker() {
+  sessions_.clear();  // their sockets need the io_context
   if (spare_descriptor_ >= 0) ::close(spare_descriptor_);
 }
 
@@ -101,7 +113,7 @@ void worker::run() {
       context_.run();
       return;
     } catch (...) {
-      shared_.report("I/O thread", describe(std::current_exception()));
+      shared_.report("I/O thread: " + describe(std::current_exception()));
     }
   }
 }
@@ -150,13 +162,12 @@ void worker::take(listener& l, tcp_socket socket) {
   shared_.counters.accepted.fetch_add(1, std::memory_order_relaxed);
   try {
     auto s = std::make_shared<session>(std::move(socket), l.tls.get(), l.context);
-    sessions_.emplace_front(s, drained);
     if (draining_ && drained) s->begin_drain();
     const auto signal = s->signal();
-    tasks_->spawn(serve(std::move(s), sessions_.begin(), drained), signal);
+    tasks_->spawn(serve(std::move(s), drained), signal);
   } catch (...) {
     shared_.close_connection(drained);
-    throw;
+    shared_.report("accept: " + describe(std::current_exception()));
   }
 }
 
@@ -183,18 +194,19 @@ void worker::refuse(listener& l, tcp_socket& socket) {
   socket.shutdown(tcp_socket::shutdown_send, ignored);
 }
 
-task<void> worker::serve(std::shared_ptr<session> s, session_list::iterator entry, bool drained) {
+task<void> worker::serve(std::shared_ptr<session> s, bool drained) {
+  const auto entry = sessions_.emplace(sessions_.begin(), s, drained);
   try {
     co_await s->run();
   } catch (...) {
-    shared_.report("session", describe(std::current_exception()));
+    shared_.report("session: " + describe(std::current_exception()));
   }
   sessions_.erase(entry);
   shared_.close_connection(drained);
 }
 
 void worker::drain() {
-  draining_ = true;
+  if (std::exchange(draining_, true)) return;
   for (const auto& l : listeners_) {
     if (l->spec.outlives_drain || l->closing) continue;
     l->closing = true;
@@ -205,6 +217,7 @@ void worker::drain() {
   for (const auto& [s, drained] : sessions_) {
     if (drained) s->begin_drain();
   }
+  shared_.stop_accepting();
 }
 
 // What the kernel has accepted already gets one reply each instead of a reset.
@@ -224,6 +237,7 @@ void worker::cut(bool all) {
       error_code ignored;
       l->acceptor.close(ignored);
     }
+    if (!std::exchange(draining_, true)) shared_.stop_accepting();
     tasks_->cancel_all();
     return;
   }

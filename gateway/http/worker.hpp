@@ -3,7 +3,6 @@
 // destruction: what coroutine frames still refer to outlives the io_context that owns the frames.
 #pragma once
 
-#include <atomic>
 #include <boost/asio/basic_socket_acceptor.hpp>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
@@ -32,16 +31,20 @@ struct server_shared {
   edge_counters counters;
 
   // False at the connection cap. `drained` connections are those that drain() waits for.
+  void start_accepting(std::size_t worker_count);
+  void stop_accepting();  // once per worker
   bool open_connection(bool drained);
   void close_connection(bool drained);
   std::size_t drained_connections();
-  bool wait_drained(std::chrono::milliseconds timeout);  // true: none left
+  // True: no worker accepts for them, and none of those (or of all) is left.
+  bool wait_closed(std::chrono::milliseconds timeout, bool all);
 
  private:
-  std::atomic<std::size_t> connection_count_{0};
   std::mutex mutex_;
-  std::condition_variable none_left_;
-  std::size_t drained_count_ = 0;  // under mutex_
+  std::condition_variable fewer_;
+  std::size_t accepting_count_ = 0;  // under mutex_; workers
+  std::size_t open_count_ = 0;       // under mutex_
+  std::size_t drained_count_ = 0;    // under mutex_; of these, those that a drain waits for
 };
 
 using tcp_acceptor = asio::basic_socket_acceptor<asio::ip::tcp, io_executor>;
@@ -82,7 +85,7 @@ class worker final {
   void take(listener& l, tcp_socket socket);
   void refuse(listener& l, tcp_socket& socket);
   void take_backlog(listener& l);
-  task<void> serve(std::shared_ptr<session> s, session_list::iterator entry, bool drained);
+  task<void> serve(std::shared_ptr<session> s, bool drained);
   void open_spare_descriptor() noexcept;
 
   server_shared& shared_;

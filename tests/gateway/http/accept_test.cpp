@@ -47,7 +47,7 @@ TEST_CASE("out of descriptors, clients are closed at once and service returns") 
 TEST_CASE("listeners have their own dispatchers, and an admin one outlives a drain") {
   echo_dispatcher api;
   echo_dispatcher admin;
-  server edge({.thread_count = 2}, [](std::string_view, std::string_view) {});
+  server edge({.thread_count = 2}, [](std::string_view) {});
   listen_spec spec;
   spec.handler = &api;
   const auto api_bound = edge.listen(spec);
@@ -76,7 +76,7 @@ TEST_CASE("listeners have their own dispatchers, and an admin one outlives a dra
 }
 
 TEST_CASE("an address that cannot be bound is an error that names it") {
-  server edge({}, [](std::string_view, std::string_view) {});
+  server edge({}, [](std::string_view) {});
   echo_dispatcher handler;
   listen_spec spec;
   spec.handler = &handler;

@@ -14,7 +14,7 @@ class echo_dispatcher final : public dispatcher {
   task<void> serve(exchange& ex) override;
   std::string error_body(int status, std::string_view message) const override;
 
-  std::size_t body_limit_bytes = 1000;
+  std::atomic<std::size_t> body_limit_bytes{1000};
   std::atomic<int> served{0};     // requests that reached serve()
   std::atomic<int> waiting{0};    // handlers within /wait
   std::atomic<int> cancelled{0};  // handlers of /wait that were cancelled

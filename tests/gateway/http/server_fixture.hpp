@@ -22,9 +22,9 @@ struct server_fixture {
 
   explicit server_fixture(http_settings settings = {}, server_options options = {.thread_count = 2},
                           std::optional<tls_files> tls = std::nullopt)
-      : edge(options, [this](std::string_view where, std::string_view what) {
+      : edge(options, [this](std::string_view what) {
           const std::lock_guard lock(faults_mutex);
-          faults.push_back(std::string(where) + ": " + std::string(what));
+          faults.emplace_back(what);
         }) {
     listen_spec spec;
     spec.handler = &handler;
@@ -37,9 +37,9 @@ struct server_fixture {
   }
   ~server_fixture() { edge.stop(); }
 
-  std::size_t fault_count() {
+  std::vector<std::string> faults_seen() {
     const std::lock_guard lock(faults_mutex);
-    return faults.size();
+    return faults;
   }
 };
 

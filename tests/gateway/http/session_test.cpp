@@ -218,7 +218,7 @@ TEST_CASE("a handler that fails gives 500 and a close") {
     CHECK_FALSE(answer->headers.contains("set-cookie"));
     CHECK(client.wait_closed());
   }
-  CHECK(fixture.faults == std::vector<std::string>{"handler: thrown by a test"});
+  CHECK(fixture.faults_seen() == std::vector<std::string>{"handler: thrown by a test"});
 }
 
 }  // namespace

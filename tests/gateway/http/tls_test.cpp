@@ -119,7 +119,7 @@ TEST_CASE("new connections use a reloaded certificate, old ones live on") {
 }
 
 TEST_CASE("files that are missing are named") {
-  server edge({}, [](std::string_view, std::string_view) {});
+  server edge({}, [](std::string_view) {});
   echo_dispatcher handler;
   listen_spec spec;
   spec.handler = &handler;
