@@ -1,0 +1,219 @@
+#include "gateway/http/connection.hpp"
+
+#include <algorithm>
+#include <array>
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/error.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/ssl/error.hpp>
+#include <boost/system/system_error.hpp>
+#include <cassert>
+#include <utility>
+
+namespace weir::gateway::http {
+namespace {
+
+constexpr std::size_t k_write_buffers_max = 4;
+constexpr unsigned k_immediate_writes_max = 32;  // then the loop serves others once
+
+[[noreturn]] void throw_aborted() {
+  throw boost::system::system_error(asio::error::operation_aborted);
+}
+
+}  // namespace
+
+struct connection::on_read {
+  std::shared_ptr<connection> self;
+  void operator()(const error_code& ec, std::size_t bytes) const { self->finish_read(ec, bytes); }
+};
+
+struct connection::on_watchdog {
+  std::shared_ptr<connection> self;
+  std::uint64_t generation;
+  void operator()(const error_code& ec) const {
+    if (!ec) self->fire_watchdog(generation);
+  }
+};
+
+connection::connection(tcp_socket socket, asio::ssl::context* tls, const http_settings& settings)
+    : settings_(settings), transport_(std::move(socket), tls), timer_(transport_.socket().get_executor()) {}
+
+task<bool> connection::handshake() {
+  watchdog_deadline_ = clock::now() + settings_.handshake_timeout;
+  guarded_ = true;
+  arm_watchdog();
+  const error_code ec = co_await transport_.handshake();
+  guarded_ = false;
+  co_return !ec;
+}
+
+task<wait_outcome> connection::wait_bytes(clock::time_point deadline, std::size_t bytes_max) {
+  const std::uint64_t received_before = received_bytes_;
+  if (peer_ != peer_state::open) co_return wait_outcome::closed;
+  if (std::exchange(interrupted_, false)) co_return wait_outcome::interrupted;
+  start_read(bytes_max);
+  ++watchdog_generation_;
+  watchdog_armed_ = false;
+  timer_.expires_at(deadline);
+  co_await timer_.async_wait(asio::as_tuple(use_task));
+  if (received_bytes_ != received_before) co_return wait_outcome::bytes;
+  if (peer_ != peer_state::open) co_return wait_outcome::closed;
+  if (std::exchange(interrupted_, false)) co_return wait_outcome::interrupted;
+  if (clock::now() < deadline) throw_aborted();
+  co_return wait_outcome::timeout;
+}
+
+void connection::interrupt() noexcept {
+  interrupted_ = true;
+  wake();
+}
+
+// Harmless while a watchdog is armed: it is armed anew by the next guarded operation, and one that runs now
+// re-arms it here.
+void connection::wake() noexcept {
+  try {
+    timer_.cancel();
+    watchdog_armed_ = false;
+    if (guarded_) arm_watchdog();
+  } catch (const std::exception&) {
+    transport_.close();
+  }
+}
+
+void connection::watch(asio::cancellation_signal& signal) {
+  watcher_ = &signal;
+  if (!read_pending_) buffer_.shrink(k_idle_buffer_bytes);
+  if (peer_ == peer_state::open) return read_ahead();
+  if (gone()) signal.emit(asio::cancellation_type::all);
+}
+
+bool connection::gone() const noexcept {
+  return peer_ == peer_state::failed || broken_ ||
+         (peer_ == peer_state::half_closed && settings_.half_close_aborts);
+}
+
+void connection::start_read(std::size_t bytes_max) {
+  if (read_pending_ || peer_ != peer_state::open) return;
+  const std::span<char> room = buffer_.prepare(bytes_max);
+  if (room.empty()) return;
+  read_pending_ = true;
+  on_read done{shared_from_this()};
+  transport_.async_read_some(asio::buffer(room.data(), room.size()),
+                             asio::bind_cancellation_slot(read_cancel_.slot(), std::move(done)));
+}
+
+// The buffer stays small where a client sends nothing, as nearly all do while they wait for a reply.
+void connection::read_ahead() {
+  const bool small = buffer_.unread().size() < k_idle_buffer_bytes / 2;
+  start_read(small ? k_idle_buffer_bytes : k_read_ahead_bytes_max);
+}
+
+void connection::finish_read(const error_code& ec, std::size_t bytes) {
+  read_pending_ = false;
+  buffer_.commit(bytes);
+  received_bytes_ += bytes;
+  if (ec && ec != asio::error::operation_aborted) {
+    const bool fin = ec == asio::error::eof || ec == asio::ssl::error::stream_truncated;
+    peer_ = fin ? peer_state::half_closed : peer_state::failed;
+  }
+  if (watcher_ == nullptr) return wake();
+  if (!ec) return read_ahead();
+  if (gone()) watcher_->emit(asio::cancellation_type::all);
+}
+
+void connection::arm_watchdog() {
+  if (watchdog_armed_ && timer_.expiry() <= watchdog_deadline_) return;
+  watchdog_armed_ = true;
+  timer_.expires_at(watchdog_deadline_);
+  timer_.async_wait(on_watchdog{shared_from_this(), ++watchdog_generation_});
+}
+
+void connection::fire_watchdog(std::uint64_t generation) {
+  if (generation != watchdog_generation_) return;
+  watchdog_armed_ = false;
+  if (!guarded_) return;
+  if (clock::now() < watchdog_deadline_) return arm_watchdog();
+  peer_ = peer_state::failed;
+  transport_.close();
+}
+
+task<bool> connection::write(std::span<const asio::const_buffer> buffers) {
+  assert(buffers.size() <= k_write_buffers_max);
+  if (broken_ || peer_ == peer_state::failed) co_return false;
+  std::array<asio::const_buffer, k_write_buffers_max> left{};
+  std::copy(buffers.begin(), buffers.end(), left.begin());
+  std::size_t first = 0;
+  const auto advance = [&](std::size_t bytes) {
+    while (first < buffers.size() && bytes >= left[first].size()) bytes -= left[first++].size();
+    if (first < buffers.size()) left[first] += bytes;
+  };
+  const auto rest = [&] {
+    return std::span<const asio::const_buffer>(left).subspan(first, buffers.size() - first);
+  };
+  error_code ec;
+  const std::size_t sent_bytes = transport_.try_write(buffers, ec);
+  advance(sent_bytes);
+  if (first == buffers.size()) {
+    if (++immediate_writes_ % k_immediate_writes_max == 0) co_await asio::post(use_task);
+    co_return true;
+  }
+  broken_ = true;  // until all is out: a cancelled write leaves half a message behind
+  if (ec && ec != asio::error::would_block && ec != asio::error::try_again) co_return false;
+  guarded_ = true;
+  while (first < buffers.size()) {
+    watchdog_deadline_ = clock::now() + settings_.write_idle;
+    arm_watchdog();
+    const std::span<const asio::const_buffer> unsent = rest();
+    const auto [failed, bytes] = co_await transport_.write_some(unsent);
+    if (failed) {
+      guarded_ = false;
+      if (failed == asio::error::operation_aborted && peer_ == peer_state::open) throw_aborted();
+      co_return false;
+    }
+    advance(bytes);
+  }
+  guarded_ = false;
+  broken_ = false;
+  co_return true;
+}
+
+task<void> connection::cancel_read() {
+  watcher_ = nullptr;
+  read_cancel_.emit(asio::cancellation_type::all);
+  while (read_pending_) {
+    ++watchdog_generation_;
+    watchdog_armed_ = false;
+    timer_.expires_at(clock::time_point::max());
+    co_await timer_.async_wait(asio::as_tuple(use_task));
+  }
+}
+
+task<void> connection::close_gracefully() {
+  co_await cancel_read();
+  if (peer_ != peer_state::failed && !broken_) {
+    guarded_ = true;
+    watchdog_deadline_ = clock::now() + settings_.shutdown_timeout;
+    arm_watchdog();
+    co_await transport_.send_close();
+    if (peer_ == peer_state::open) co_await discard_until_closed();
+    guarded_ = false;
+  }
+  timer_.cancel();
+  transport_.close();
+}
+
+task<void> connection::discard_until_closed() {
+  watchdog_deadline_ = clock::now() + settings_.linger;
+  arm_watchdog();
+  const auto sink = std::make_unique_for_overwrite<char[]>(k_linger_read_bytes);
+  std::size_t total_bytes = 0;
+  while (total_bytes < k_linger_bytes_max) {
+    const auto room = asio::buffer(sink.get(), k_linger_read_bytes);
+    auto [ec, bytes] = co_await transport_.socket().async_read_some(room, asio::as_tuple(use_task));
+    if (ec) co_return;
+    total_bytes += bytes;
+  }
+}
+
+}  // namespace weir::gateway::http

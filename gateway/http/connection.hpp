@@ -1,0 +1,106 @@
+// The bytes of one client connection: at most one read outstanding, into a bounded buffer, and one write;
+// every wait has a deadline. It knows no HTTP.
+//
+// One read stays outstanding for the connection's whole life wherever there is room, also while a handler
+// runs: that read is both the read-ahead of the next request and the disconnect watch. Waiters sleep on the
+// connection's one timer, which is their deadline as well; a finished read cuts the sleep short. Invariants:
+// unread() may move only while no read is pending; after a failed write the connection is good for close()
+// only. Threads: one I/O thread. Callbacks hold the connection by shared pointer.
+#pragma once
+
+#include <boost/asio/cancellation_signal.hpp>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "gateway/http/limits.hpp"
+#include "gateway/http/read_buffer.hpp"
+#include "gateway/http/transport.hpp"
+#include "gateway/task.hpp"
+
+namespace weir::gateway::http {
+
+enum class wait_outcome : std::uint8_t {
+  bytes,        // unread() has grown
+  closed,       // the peer sent FIN or broke the connection; no more bytes will come
+  timeout,      // the deadline passed first
+  interrupted,  // interrupt() was called
+};
+
+class connection final : public std::enable_shared_from_this<connection> {
+ public:
+  using clock = std::chrono::steady_clock;
+
+  connection(tcp_socket socket, asio::ssl::context* tls, const http_settings& settings);
+
+  bool is_tls() const noexcept { return transport_.is_tls(); }
+  task<bool> handshake();  // false: refused or too slow
+
+  std::string_view unread() const noexcept { return buffer_.unread(); }
+  void consume(std::size_t bytes) noexcept { buffer_.consume(bytes); }
+
+  // Waits for more bytes than unread() holds now, reading at most up to bytes_max of them in all. REQUIRES:
+  // fewer are unread.
+  task<wait_outcome> wait_bytes(clock::time_point deadline, std::size_t bytes_max);
+  void interrupt() noexcept;
+
+  // From now on a disconnect emits `signal` (total cancellation); bytes that come are kept, up to the
+  // read-ahead limit.
+  void watch(asio::cancellation_signal& signal);
+  void unwatch() noexcept { watcher_ = nullptr; }
+  bool peer_closed() const noexcept { return peer_ != peer_state::open; }  // half-close included
+  bool gone() const noexcept;  // no reply can reach the peer, or a half-close counts as a disconnect
+
+  // All of `buffers` (at most four), or false when the peer is gone or read nothing for write_idle. Throws
+  // operation_aborted where the calling task was cancelled.
+  task<bool> write(std::span<const asio::const_buffer> buffers);
+  bool broken() const noexcept { return broken_; }
+
+  // Ends the connection so that the peer can still read what was sent: FIN (close_notify), then reads on
+  // until the peer closes or the linger limits are reached.
+  task<void> close_gracefully();
+  void close() noexcept { transport_.close(); }
+  void reset() noexcept { transport_.reset(); }
+
+ private:
+  enum class peer_state : std::uint8_t {
+    open,         // leaves by a finished read, to either
+    half_closed,  // FIN or close_notify came; final
+    failed,       // reset or TLS fault; final
+  };
+  struct on_read;
+  struct on_watchdog;
+
+  void start_read(std::size_t bytes_max);
+  void read_ahead();
+  void finish_read(const error_code& ec, std::size_t bytes);
+  void wake() noexcept;
+  void arm_watchdog();
+  void fire_watchdog(std::uint64_t generation);
+  task<void> cancel_read();
+  task<void> discard_until_closed();
+
+  const http_settings& settings_;
+  transport transport_;
+  io_timer timer_;
+  read_buffer buffer_;
+  asio::cancellation_signal read_cancel_;
+  asio::cancellation_signal* watcher_ = nullptr;
+  std::uint64_t received_bytes_ = 0;
+  peer_state peer_ = peer_state::open;
+  bool read_pending_ = false;
+  bool interrupted_ = false;
+  bool broken_ = false;
+
+  // The write watchdog shares the timer: a pending write and a pending wait never overlap in one connection.
+  clock::time_point watchdog_deadline_{};
+  std::uint64_t watchdog_generation_ = 0;
+  bool watchdog_armed_ = false;
+  bool guarded_ = false;  // an operation is under the watchdog
+  unsigned immediate_writes_ = 0;
+};
+
+}  // namespace weir::gateway::http

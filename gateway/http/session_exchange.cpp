@@ -1,0 +1,171 @@
+#include "gateway/http/session_exchange.hpp"
+
+#include <array>
+#include <boost/beast/http/field.hpp>
+#include <charconv>
+#include <utility>
+
+namespace weir::gateway::http {
+namespace {
+
+std::string choose_request_id(const request_head& head, thread_stamps& stamps) {
+  const auto sent = head.fields["x-request-id"];
+  const std::string_view id(sent.data(), sent.size());
+  return is_request_id(id) ? std::string(id) : stamps.request_id();
+}
+
+std::unexpected<error> gone() {
+  return fail(errc::client_gone, "the client disconnected");
+}
+
+}  // namespace
+
+session_exchange::session_exchange(connection& link, const session_context& context, const peer_info& peer,
+                                   request req, const bool& draining, asio::cancellation_signal& signal)
+    : link_(link),
+      context_(context),
+      peer_(peer),
+      request_(std::move(req)),
+      request_id_(choose_request_id(request_.head, context.stamps)),
+      body_(link, context.settings, context.budget, request_.body),
+      draining_(draining),
+      signal_(signal),
+      keep_alive_(request_.keep_alive) {
+  if (body_.complete()) link_.watch(signal_);
+}
+
+task<result<std::string>> session_exchange::read_body(std::size_t limit_bytes) {
+  if (std::exchange(body_asked_, true)) co_return fail(errc::internal, "the body was read twice");
+  result<std::string> body = co_await body_.read(limit_bytes);
+  if (body) link_.watch(signal_);
+  co_return body;
+}
+
+response_head session_exchange::describe(int status, std::string_view content_type) const {
+  response_head out;
+  out.status = status;
+  out.content_type = content_type;
+  out.request_id = request_id_;
+  out.date = context_.stamps.date();
+  out.http_1_0 = request_.http_1_0;
+  out.close = !keep_alive_;
+  if (!status_has_body(status)) out.body = response_head::body_kind::none;
+  return out;
+}
+
+void session_exchange::decide_keep_alive() {
+  if (draining_ || !(body_.complete() || body_.drainable())) keep_alive_ = false;
+}
+
+task<result<void>> session_exchange::send(reply r) {
+  if (phase_ != phase::waiting) co_return fail(errc::internal, "a second response to one request");
+  decide_keep_alive();
+  response_head described = describe(r.status, r.content_type);
+  described.content_length = r.body.size();
+  const auto head = format_head(described, r.headers);
+  if (!head) co_return fail(errc::internal, head.error());
+  const bool bodiless = request_.head.method == boost::beast::http::verb::head || !status_has_body(r.status);
+  const std::string_view body = bodiless ? std::string_view{} : std::string_view(r.body);
+  phase_ = phase::aborted;  // until all of it is out
+  status_sent_ = r.status;
+  result<void> sent = co_await put(*head, body, {});
+  if (sent) {
+    phase_ = phase::done;
+    bytes_sent_ = body.size();
+  }
+  co_return sent;
+}
+
+task<result<void>> session_exchange::start_stream(int status, std::string_view content_type,
+                                                  header_list headers) {
+  if (phase_ != phase::waiting) co_return fail(errc::internal, "a second response to one request");
+  if (request_.http_1_0) keep_alive_ = false;
+  decide_keep_alive();
+  response_head described = describe(status, content_type);
+  if (described.body == response_head::body_kind::sized) {
+    described.body =
+        request_.http_1_0 ? response_head::body_kind::to_close : response_head::body_kind::chunked;
+  }
+  const auto head = format_head(described, headers);
+  if (!head) co_return fail(errc::internal, head.error());
+  phase_ = phase::streaming;
+  stream_started_ = true;
+  status_sent_ = status;
+  result<void> sent = co_await put(*head, {}, {});
+  co_return sent;
+}
+
+task<result<void>> session_exchange::write(std::string_view bytes) {
+  if (phase_ != phase::streaming) co_return fail(errc::internal, "a write outside a stream");
+  const bool bodiless =
+      request_.head.method == boost::beast::http::verb::head || !status_has_body(status_sent_);
+  if (bytes.empty() || bodiless) co_return result<void>{};
+  result<void> sent;
+  if (request_.http_1_0) {
+    sent = co_await put(bytes, {}, {});
+  } else {
+    std::array<char, 20> size{};
+    char* end = std::to_chars(size.data(), size.data() + size.size() - 2, bytes.size(), 16).ptr;
+    *end++ = '\r';
+    *end++ = '\n';
+    const std::string_view size_line(size.data(), static_cast<std::size_t>(end - size.data()));
+    sent = co_await put(size_line, bytes, "\r\n");
+  }
+  if (sent) bytes_sent_ += bytes.size();
+  co_return sent;
+}
+
+task<result<void>> session_exchange::finish() {
+  if (phase_ != phase::streaming) co_return fail(errc::internal, "finish outside a stream");
+  const bool bodiless =
+      request_.head.method == boost::beast::http::verb::head || !status_has_body(status_sent_);
+  result<void> sent;
+  if (!request_.http_1_0 && !bodiless) sent = co_await put("0\r\n\r\n", {}, {});
+  if (sent) phase_ = phase::done;
+  co_return sent;
+}
+
+void session_exchange::abort() noexcept {
+  if (phase_ != phase::done) phase_ = phase::aborted;
+}
+
+task<result<void>> session_exchange::put(std::string_view first, std::string_view second,
+                                         std::string_view third) {
+  const std::size_t total_bytes = first.size() + second.size() + third.size();
+  bool sent = false;
+  if (link_.is_tls() && !second.empty() && total_bytes <= k_coalesced_bytes_max) {
+    sent = co_await write_joined(first, second, third);
+  } else {
+    const std::array<asio::const_buffer, 3> buffers{asio::buffer(first), asio::buffer(second),
+                                                    asio::buffer(third)};
+    sent = co_await link_.write(buffers);
+  }
+  if (!sent) co_return gone();
+  co_return result<void>{};
+}
+
+// Each buffer of a sequence would become a TLS record and a send of its own.
+task<bool> session_exchange::write_joined(std::string_view first, std::string_view second,
+                                          std::string_view third) {
+  joined_.assign(first).append(second).append(third);
+  const std::array<asio::const_buffer, 1> buffers{asio::buffer(joined_)};
+  const bool sent = co_await link_.write(buffers);
+  co_return sent;
+}
+
+task<bool> session_exchange::conclude() {
+  if (phase_ == phase::waiting && !link_.gone()) {
+    keep_alive_ = false;
+    reply r;
+    r.status = 500;
+    r.body = context_.handler.error_body(500, "the gateway failed to answer this request");
+    co_await send(std::move(r));
+  }
+  if (phase_ == phase::streaming) phase_ = phase::aborted;
+  if (phase_ != phase::done || !keep_alive_ || link_.broken() || link_.peer_closed()) co_return false;
+  if (body_.complete()) co_return true;
+  const bool drained = co_await body_.drain();
+  co_return drained;
+}
+
+}  // namespace weir::gateway::http
