@@ -34,6 +34,8 @@ export class WeirEncode {
   }
   encode(text) { return this.#ask('p', text); }
   encodeWithSpecials(text) { return this.#ask('s', text); }
+  // The prompt of a chat request's `messages` and `tools`.
+  render({messages, tools}) { return this.#ask('c', `${JSON.stringify(messages)}\n${tools ? JSON.stringify(tools) : ''}`); }
   async microseconds(text) { return (await this.#ask('t', text))[0]; }
 
   close() {
