@@ -27,7 +27,7 @@ constexpr timespec k_tick{.tv_sec = 1, .tv_nsec = 0};  // gauges are refreshed, 
 std::string base_url(const config::listen_config& listen, std::uint16_t port) {
   const bool v6 = listen.address.find(':') != std::string::npos;
   const char* scheme = listen.tls.cert_file.empty() ? "http" : "https";
-  return fmt::format(v6 ? "{}://[{}]:{}" : "{}://{}:{}", scheme, listen.address, port);
+  return fmt::format("{}://{}{}{}:{}", scheme, v6 ? "[" : "", listen.address, v6 ? "]" : "", port);
 }
 
 http::listen_spec to_spec(const config::listen_config& listen, const config::limits_config& limits,
@@ -119,7 +119,9 @@ int serve(const std::filesystem::path& config_file, const config::gateway_config
   api::endpoint_dispatcher api(state, api::api_endpoints());
   api::endpoint_dispatcher admin(state, api::admin_endpoints());
   const sigset_t signals = block_signals();
-  http::server server(to_options(config), [](std::string_view what) { spdlog::error("fault: {}", what); });
+  http::server server(to_options(config), [](std::string_view where, std::string_view what) {
+    spdlog::error("fault in {}: {}", where, what);
+  });
   const auto api_port = server.listen(to_spec(config.listen, config.limits, api));
   auto admin_spec = to_spec(config.admin, config.limits, admin);
   admin_spec.outlives_drain = true;

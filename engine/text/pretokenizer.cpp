@@ -117,7 +117,7 @@ const char* match_space(cursor c) {
 
 std::size_t pretokenizer::first_piece_bytes(std::string_view text) const {
   const char* first = text.data();
-  cursor c(classes_, first, first + text.size());
+  cursor c(*classes_, first, first + text.size());
   const auto bytes = [first](const char* end) { return static_cast<std::size_t>(end - first); };
   if (c.is(k_han)) {
     c.skip(k_han);

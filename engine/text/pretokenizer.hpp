@@ -22,13 +22,14 @@ namespace weir::engine::text {
 
 class pretokenizer final {
  public:
-  explicit pretokenizer(const unicode_classes& classes) : classes_(classes) {}
+  // REQUIRES: classes outlive this object.
+  explicit pretokenizer(const unicode_classes& classes) : classes_(&classes) {}
 
   // Bytes of the first piece, at least one character. REQUIRES: text is valid UTF-8 and not empty.
   std::size_t first_piece_bytes(std::string_view text) const;
 
  private:
-  unicode_classes classes_;
+  const unicode_classes* classes_;
 };
 
 }  // namespace weir::engine::text

@@ -51,17 +51,19 @@ void append_float(double value, std::string& out) {
   char buffer[64];
   const auto scientific = std::to_chars(buffer, buffer + sizeof buffer, value, std::chars_format::scientific);
   const std::string_view text(buffer, scientific.ptr - buffer);
-  const std::size_t e = text.rfind('e');
-  const int exponent = std::atoi(text.data() + e + 1);
+  std::string_view digits = text.substr(text.rfind('e') + 1);
+  if (digits.starts_with('+')) digits.remove_prefix(1);
+  int exponent = 0;
+  std::from_chars(digits.data(), digits.data() + digits.size(), exponent);
   if (exponent < -4 || exponent >= 16) {
     out += text;
     return;
   }
   char fixed[64];
   const auto end = std::to_chars(fixed, fixed + sizeof fixed, value, std::chars_format::fixed);
-  const std::string_view digits(fixed, end.ptr - fixed);
-  out += digits;
-  if (digits.find('.') == std::string_view::npos) out += ".0";
+  const std::string_view positional(fixed, end.ptr - fixed);
+  out += positional;
+  if (positional.find('.') == std::string_view::npos) out += ".0";
 }
 
 class writer {
@@ -143,7 +145,8 @@ class writer {
       }
       case od::json_type::null: break;
     }
-    if (!v.is_null()) return simdjson::N_ATOM_ERROR;
+    bool is_null = false;
+    if (simdjson::simdjson_result<bool>(v.is_null()).get(is_null) || !is_null) return simdjson::N_ATOM_ERROR;
     out += "null";
     return simdjson::SUCCESS;
   }

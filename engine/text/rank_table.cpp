@@ -10,8 +10,6 @@
 namespace weir::engine::text {
 namespace {
 
-constexpr std::int32_t k_none = std::numeric_limits<std::int32_t>::max();  // a pair that is no token
-
 // Pieces up to this length are merged by scanning an array for the lowest rank, which beats a heap there.
 constexpr std::size_t k_short_piece_bytes = 64;
 
@@ -63,10 +61,10 @@ result<rank_table> rank_table::build(std::span<const std::string> tokens) {
     out.single_[b] = out.find({&byte, 1});
     if (out.single_[b] < 0) return fail(errc::bad_model, "no token for the single byte " + std::to_string(b));
   }
-  out.pairs_.assign(65536, -1);
+  out.pairs_.assign(65536, k_none);
   for (int i = 0; i < 65536; ++i) {
     const char pair[2] = {static_cast<char>(i >> 8), static_cast<char>(i & 0xFF)};
-    out.pairs_[i] = out.find({pair, 2});
+    if (const std::int32_t rank = out.find({pair, 2}); rank >= 0) out.pairs_[i] = rank;
   }
   return out;
 }
@@ -114,10 +112,8 @@ void rank_table::merge_short(std::string_view piece, std::vector<std::int32_t>& 
   part parts[k_short_piece_bytes + 1];
   std::size_t count = piece.size();
   for (std::size_t i = 0; i < count; ++i) {
-    const auto a = static_cast<std::uint8_t>(piece[i]);
-    std::int32_t pair = -1;
-    if (i + 1 < count) pair = pairs_[a << 8 | static_cast<std::uint8_t>(piece[i + 1])];
-    parts[i] = {pair < 0 ? k_none : pair, single_[a], static_cast<std::uint8_t>(i)};
+    const std::int32_t pair = i + 1 < count ? two_bytes(piece[i], piece[i + 1]) : k_none;
+    parts[i] = {pair, single_[static_cast<std::uint8_t>(piece[i])], static_cast<std::uint8_t>(i)};
   }
   parts[count] = {k_none, -1, static_cast<std::uint8_t>(piece.size())};
   const auto pair_rank = [&](std::size_t i) {
@@ -163,7 +159,10 @@ void rank_table::merge_long(std::string_view piece, std::vector<std::int32_t>& o
     parts[i] = {i == 0 ? size : i - 1, i + 1, single_[static_cast<std::uint8_t>(piece[i])], k_none};
   }
   for (std::uint32_t i = 0; i + 1 < size; ++i) {
-    if (set_pair(i)) heap.push_back(entry(parts[i].pair_rank, i));
+    const std::int32_t rank = two_bytes(piece[i], piece[i + 1]);
+    if (rank == k_none) continue;
+    parts[i].pair_rank = rank;
+    heap.push_back(entry(rank, i));
   }
   std::make_heap(heap.begin(), heap.end(), std::greater<>());
   const auto push = [&](std::uint32_t at) {

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string>
 #include <string_view>
@@ -43,8 +44,13 @@ class rank_table final {
     std::int32_t rank;  // -1: empty
   };
 
+  static constexpr std::int32_t k_none = std::numeric_limits<std::int32_t>::max();  // a pair that is no token
+
   rank_table() = default;
   bool insert(std::int32_t rank);
+  std::int32_t two_bytes(char first, char second) const noexcept {
+    return pairs_[static_cast<std::uint8_t>(first) << 8 | static_cast<std::uint8_t>(second)];
+  }
   void merge_short(std::string_view piece, std::vector<std::int32_t>& out) const;
   void merge_long(std::string_view piece, std::vector<std::int32_t>& out) const;
 
@@ -52,7 +58,7 @@ class rank_table final {
   std::vector<std::uint32_t> offsets_;         // [ranks + 1] into blob_
   std::vector<slot> slots_;                    // open addressing, at most half full
   std::array<std::int32_t, 256> single_{};     // byte -> rank
-  std::vector<std::int32_t> pairs_;            // [65536] first byte * 256 + second -> rank or -1
+  std::vector<std::int32_t> pairs_;            // [65536] first byte * 256 + second -> rank or k_none
   std::size_t token_bytes_max_ = 0;
 };
 

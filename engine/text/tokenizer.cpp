@@ -18,11 +18,8 @@ namespace {
 
 class kimi_tokenizer final : public tokenizer {
  public:
-  kimi_tokenizer(rank_table ranks, std::vector<std::string> specials, unicode_classes classes)
-      : ranks_(std::move(ranks)),
-        specials_(std::move(specials)),
-        classes_(std::move(classes)),
-        pretokenizer_(classes_) {
+  kimi_tokenizer(rank_table ranks, std::vector<std::string> specials)
+      : ranks_(std::move(ranks)), specials_(std::move(specials)), pretokenizer_(classes_) {
     for (std::size_t i = 0; i < specials_.size(); ++i) by_content_.push_back(static_cast<std::int32_t>(i));
     std::sort(by_content_.begin(), by_content_.end(),
               [this](std::int32_t a, std::int32_t b) { return specials_[a] < specials_[b]; });
@@ -145,9 +142,7 @@ result<std::shared_ptr<const tokenizer>> make_tokenizer(std::string_view rank_fi
   if (!ranks) return fail(ranks.error().code, "tiktoken.model: " + ranks.error().detail);
   auto specials = parse_tokenizer_config(config_file, ranks->size());
   if (!specials) return std::unexpected(specials.error());
-  auto classes = unicode_classes::build();
-  if (!classes) return std::unexpected(classes.error());
-  return std::make_shared<const kimi_tokenizer>(std::move(*ranks), std::move(*specials), std::move(*classes));
+  return std::make_shared<const kimi_tokenizer>(std::move(*ranks), std::move(*specials));
 }
 
 result<std::shared_ptr<const tokenizer>> tokenizer::load(const std::filesystem::path& dir) {

@@ -1,15 +1,14 @@
 // The character classes that Kimi's pre-tokenizer pattern distinguishes, one byte of flags per code point.
 //
-// General categories and the Han script come from PCRE2's tables, read once at load. White space is the Unicode property
-// White_Space, which PCRE2's \s is not (it counts U+180E). Han is Script=Han; PCRE2's plain \p{Han} is Script_Extensions.
-// Immutable after build(); any thread.
+// The data are of Unicode 16, the version of the regular expressions in the published tokenizer, and are compiled in: a
+// system library's tables would change ids with the system. White space is the property White_Space, Han is Script=Han.
+// Immutable; any thread.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <vector>
-
-#include "engine/result.hpp"
 
 namespace weir::engine::text {
 
@@ -23,10 +22,12 @@ enum char_flag : std::uint8_t {
   k_newline = 64  // CR and LF
 };
 
+// Runs of code points with equal flags, ascending from 0: (first code point << 8) | flags.
+std::span<const std::uint32_t> unicode_class_runs();
+
 class unicode_classes final {
  public:
-  // errc::unsupported when the PCRE2 library was built without Unicode.
-  static result<unicode_classes> build();
+  unicode_classes();
 
   // REQUIRES: code_point <= 0x10FFFF.
   std::uint8_t flags(char32_t code_point) const {
@@ -34,8 +35,6 @@ class unicode_classes final {
   }
 
  private:
-  unicode_classes() = default;
-
   std::array<std::uint16_t, 0x1100> block_index_{};  // code point / 256 -> block
   std::vector<std::uint8_t> blocks_;                 // [blocks, 256], equal blocks stored once
 };
