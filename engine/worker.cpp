@@ -89,6 +89,7 @@ bool worker::take_inbox() {
 
 void worker::step() {
   const runner::batch& work = scheduler_.plan();
+  publish();
   runner_->run(work);
   ++counters_.steps;
   deliver(scheduler_.complete());

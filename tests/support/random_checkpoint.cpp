@@ -33,7 +33,7 @@ double round_to(double value, int mantissa_bits) {
 
 std::string encode(double value, const std::string& dtype) {
   char bytes[4];
-  if (dtype == "F32") {
+  if (dtype == "F32" || dtype == "I32") {  // an integer tensor is only ever refused: its bits do not matter
     const auto single = static_cast<float>(value);
     std::memcpy(bytes, &single, 4);
     return {bytes, 4};
