@@ -67,7 +67,6 @@ void worker::loop() {
     publish();
   }
   finish_all(finish_reason::cancelled);
-  publish();
 }
 
 // Waits for something to do. False once the engine stops.
@@ -85,12 +84,12 @@ bool worker::take_inbox() {
   }
   for (auto& seq : arrived) scheduler_.add(std::move(seq));
   for (const sequence_id id : cancels) finish(id, finish_reason::cancelled);
-  if (!cancels.empty()) publish();
   return !stopping;
 }
 
 void worker::step() {
   const runner::batch& work = scheduler_.plan();
+  publish();
   runner_->run(work);
   ++counters_.steps;
   deliver(scheduler_.complete());
@@ -123,11 +122,11 @@ void worker::recover(const std::string& fault) noexcept {
 void worker::finish(sequence_id id, finish_reason reason) noexcept {
   const std::unique_ptr<scheduler::sequence> seq = scheduler_.remove(id);
   if (seq == nullptr) return;
+  publish();  // before the sink knows, so that whoever waits for it finds the memory given back
   {
     const std::lock_guard lock(mutex_);
     live_.erase(id);
     cancelled_.erase(id);
-    stats_.running = scheduler_.running_count();
   }
   seq->sink->on_finished(reason);
 }
@@ -137,7 +136,7 @@ void worker::finish_all(finish_reason reason) noexcept {
   for (const sequence_id id : scheduler_.waiting_ids()) finish(id, reason);
 }
 
-void worker::publish() {
+void worker::publish() noexcept {
   counters_.running = scheduler_.running_count();
   counters_.prompt_tokens = scheduler_.prompt_tokens();
   counters_.kv_pages_used = scheduler_.pages().used();

@@ -48,7 +48,7 @@ class worker final {
   void recover(const std::string& fault) noexcept;
   void finish(sequence_id id, finish_reason reason) noexcept;
   void finish_all(finish_reason reason) noexcept;
-  void publish();
+  void publish() noexcept;
 
   const worker_config config_;
   const std::unique_ptr<runner::model_runner> runner_;

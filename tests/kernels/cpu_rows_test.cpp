@@ -1,0 +1,181 @@
+// Row-wise, recurrent and attention operations of the CPU backend against the scalar reference.
+#include "tests/kernels/support.hpp"
+
+namespace {
+
+using namespace weir;
+using namespace weir::tests;
+using kernels::dtype;
+
+const auto k_reference = kernels::make_reference_table();
+const auto k_cpu = kernels::make_cpu_table();
+constexpr double k_row_tolerance = 2e-6;       // of the largest output: a handful of float32 roundings
+constexpr double k_recurrent_tolerance = 1e-5;  // roundings of up to ten tokens through the state
+constexpr std::int32_t k_dims[] = {1, 2, 7, 8, 15, 16, 17, 31, 32, 33, 64, 80, 100, 128};
+
+}  // namespace
+
+TEST_CASE("rmsnorm", "[kernels]") {
+  WEIR_FOR_EACH_INSTRUCTION_SET();
+  std::mt19937_64 random(11);
+  for (const std::int32_t dim : k_dims) {
+    for (const std::int32_t extra : {0, 5}) {
+      INFO("dim " << dim << " in rows of " << dim + extra);
+      const std::int32_t stride = dim + extra;
+      const both weight(random, dim, 1.0, 0.5);
+      both x(random, 6L * stride, 0.3, 0.01);
+      const both before = x;
+      k_reference.rmsnorm({x.wide.data(), weight.narrow.data(), x.wide.data(), 6, dim, stride, 1e-5}, {});
+      k_cpu.rmsnorm({x.narrow.data(), weight.narrow.data(), x.narrow.data(), 6, dim, stride, 1e-5}, {});
+      check_close(x, k_row_tolerance);
+      for (std::int32_t i = dim; i < stride; ++i) CHECK(x.narrow[static_cast<std::size_t>(i)] == before.narrow[static_cast<std::size_t>(i)]);
+    }
+  }
+}
+
+TEST_CASE("l2norm, where the epsilon matters and where not", "[kernels]") {
+  WEIR_FOR_EACH_INSTRUCTION_SET();
+  std::mt19937_64 random(12);
+  for (const std::int32_t dim : k_dims) {
+    for (const double spread : {1e-4, 2.0}) {
+      both x(random, 5L * dim, 0.0, spread);
+      k_reference.l2norm({x.wide.data(), 5, dim, 1e-6, 0.25}, {});
+      k_cpu.l2norm({x.narrow.data(), 5, dim, 1e-6, 0.25}, {});
+      check_close(x, k_row_tolerance);
+    }
+  }
+}
+
+TEST_CASE("gated_norm", "[kernels]") {
+  WEIR_FOR_EACH_INSTRUCTION_SET();
+  std::mt19937_64 random(13);
+  for (const std::int32_t dim : k_dims) {
+    both o(random, 7L * dim);
+    const both gate(random, 7L * dim, 0.0, 8.0);
+    const both weight(random, dim, 1.0, 0.5);
+    k_reference.gated_norm({o.wide.data(), gate.wide.data(), weight.narrow.data(), 7, dim, 1e-5}, {});
+    k_cpu.gated_norm({o.narrow.data(), gate.narrow.data(), weight.narrow.data(), 7, dim, 1e-5}, {});
+    check_close(o, k_row_tolerance);
+  }
+}
+
+TEST_CASE("silu_mul and add, also far out", "[kernels]") {
+  WEIR_FOR_EACH_INSTRUCTION_SET();
+  std::mt19937_64 random(14);
+  for (const std::int64_t count : {3, 5, 16, 37, 1000}) {
+    for (const double spread : {1.0, 200.0}) {
+      both gate(random, count, 0.5 * spread, spread);
+      const both up(random, count);
+      k_reference.silu_mul({gate.wide.data(), up.wide.data(), count}, {});
+      k_cpu.silu_mul({gate.narrow.data(), up.narrow.data(), count}, {});
+      check_close(gate, k_row_tolerance);
+      k_reference.add({gate.wide.data(), up.wide.data(), count}, {});
+      k_cpu.add({gate.narrow.data(), up.narrow.data(), count}, {});
+      check_close(gate, k_row_tolerance);
+    }
+  }
+}
+
+TEST_CASE("kda_gate, also where softplus saturates", "[kernels]") {
+  WEIR_FOR_EACH_INSTRUCTION_SET();
+  std::mt19937_64 random(15);
+  for (const std::int32_t dim : k_dims) {
+    for (const double spread : {3.0, 60.0}) {
+      const std::int32_t heads = 3;
+      both g(random, 4L * heads * dim, 0.0, spread);
+      both beta(random, 4L * heads, 0.0, 5.0);
+      const both dt_bias(random, heads * dim, -3.0, 2.0);
+      const both a_log(random, heads, 0.5, 1.0);
+      k_reference.kda_gate({g.wide.data(), beta.wide.data(), dt_bias.narrow.data(), a_log.narrow.data(), 4, heads, dim}, {});
+      k_cpu.kda_gate({g.narrow.data(), beta.narrow.data(), dt_bias.narrow.data(), a_log.narrow.data(), 4, heads, dim}, {});
+      check_close(g, k_row_tolerance);
+      check_close(beta, k_row_tolerance);
+    }
+  }
+}
+
+TEST_CASE("short_conv carries its tail in the slots", "[kernels]") {
+  WEIR_FOR_EACH_INSTRUCTION_SET();
+  std::mt19937_64 random(16);
+  for (const auto& parts : awkward_batches()) {
+    for (const std::int32_t taps : {1, 2, 4, 16}) {
+      for (const std::int32_t channels : {1, 9, 32, 65}) {
+        INFO(parts.size() << " sequences, " << taps << " taps, " << channels << " channels");
+        const test_batch batch(random, parts, 4);
+        const both x(random, static_cast<std::int64_t>(batch.rows()) * channels);
+        const both weight(random, taps * channels);
+        both state(random, static_cast<std::int64_t>(batch.slots()) * (taps - 1) * channels);
+        both y = zeros(static_cast<std::int64_t>(batch.rows()) * channels);
+        k_reference.short_conv({x.wide.data(), weight.narrow.data(), state.wide.data(), y.wide.data(), batch.view(), channels,
+                                taps}, {});
+        k_cpu.short_conv({x.narrow.data(), weight.narrow.data(), state.narrow.data(), y.narrow.data(), batch.view(), channels,
+                          taps}, {});
+        check_close(y, k_row_tolerance);
+        if (taps > 1) CHECK(std::equal(state.wide.begin(), state.wide.end(), state.narrow.begin()));
+      }
+    }
+  }
+}
+
+TEST_CASE("kda recurrence", "[kernels]") {
+  WEIR_FOR_EACH_INSTRUCTION_SET();
+  std::mt19937_64 random(17);
+  kernels::thread_pool pool(2);
+  for (const auto& parts : awkward_batches()) {
+    for (const std::int32_t dim : k_dims) {
+      INFO(parts.size() << " sequences, dim " << dim);
+      const std::int32_t heads = 2;
+      const test_batch batch(random, parts, 4);
+      const std::int64_t cells = static_cast<std::int64_t>(batch.rows()) * heads * dim;
+      const double unit = 1.0 / std::sqrt(dim);
+      const both q(random, cells, 0.0, unit);
+      const both k(random, cells, 0.0, 1.7 * unit);
+      const both v(random, cells);
+      const both g(random, cells, -1.0, 1.0);
+      const both beta(random, batch.rows() * heads, 0.5, 0.5);
+      both state(random, static_cast<std::int64_t>(batch.slots()) * heads * dim * dim);
+      both o = zeros(cells);
+      k_reference.kda({q.wide.data(), k.wide.data(), v.wide.data(), g.wide.data(), beta.wide.data(), state.wide.data(),
+                       o.wide.data(), batch.view(), heads, dim}, {});
+      k_cpu.kda({q.narrow.data(), k.narrow.data(), v.narrow.data(), g.narrow.data(), beta.narrow.data(), state.narrow.data(),
+                 o.narrow.data(), batch.view(), heads, dim}, {&pool, nullptr, 0});
+      check_close(o, k_recurrent_tolerance);
+      check_close(state, k_recurrent_tolerance);
+    }
+  }
+}
+
+TEST_CASE("mla_store and mla over pages", "[kernels]") {
+  WEIR_FOR_EACH_INSTRUCTION_SET();
+  std::mt19937_64 random(18);
+  struct row {
+    std::int32_t heads, nope, rope, value, rank, page_tokens;
+  };
+  const row rows[] = {{1, 1, 0, 1, 1, 1}, {2, 16, 8, 16, 32, 4}, {3, 33, 17, 29, 50, 5}, {4, 128, 64, 128, 64, 16}};
+  for (const row& r : rows) {
+    for (const auto& parts : awkward_batches()) {
+      for (const dtype type : {dtype::f32, dtype::bf16, dtype::f16}) {
+        INFO(parts.size() << " sequences, rank " << r.rank << ", pages of " << r.page_tokens);
+        const test_batch batch(random, parts, r.page_tokens);
+        const std::int32_t width = r.rank + r.rope;
+        both pages(random, static_cast<std::int64_t>(batch.page_count) * r.page_tokens * width);
+        const both latents(random, static_cast<std::int64_t>(batch.rows()) * width);
+        const both q(random, static_cast<std::int64_t>(batch.rows()) * r.heads * (r.nope + r.rope), 0.0, 0.5);
+        const stored_matrix kv_b(random, type, r.heads * (r.nope + r.value), r.rank);
+        both o = zeros(static_cast<std::int64_t>(batch.rows()) * r.heads * r.value);
+        k_reference.mla_store({latents.wide.data(), pages.wide.data(), batch.view(), width, r.page_tokens}, {});
+        k_cpu.mla_store({latents.narrow.data(), pages.narrow.data(), batch.view(), width, r.page_tokens}, {});
+        REQUIRE(std::equal(pages.wide.begin(), pages.wide.end(), pages.narrow.begin()));
+        k_reference.mla({q.wide.data(), kv_b.view, pages.wide.data(), o.wide.data(), batch.view(), r.heads, r.nope, r.rope,
+                         r.value, r.rank, r.page_tokens}, {});
+        const kernels::mla_params<float> p{q.narrow.data(), kv_b.view, pages.narrow.data(), o.narrow.data(), batch.view(),
+                                           r.heads, r.nope, r.rope, r.value, r.rank, r.page_tokens};
+        kernels::thread_pool pool(3);
+        const guarded_context ctx(pool, k_cpu.mla_workspace_bytes(p, 3));
+        k_cpu.mla(p, ctx.get());
+        check_close(o, k_recurrent_tolerance);
+        ctx.check_guards();
+      }
+    }
+  }
+}
