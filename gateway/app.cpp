@@ -119,9 +119,7 @@ int serve(const std::filesystem::path& config_file, const config::gateway_config
   api::endpoint_dispatcher api(state, api::api_endpoints());
   api::endpoint_dispatcher admin(state, api::admin_endpoints());
   const sigset_t signals = block_signals();
-  http::server server(to_options(config), [](std::string_view where, std::string_view what) {
-    spdlog::error("fault in {}: {}", where, what);
-  });
+  http::server server(to_options(config), [](std::string_view what) { spdlog::error("fault: {}", what); });
   const auto api_port = server.listen(to_spec(config.listen, config.limits, api));
   auto admin_spec = to_spec(config.admin, config.limits, admin);
   admin_spec.outlives_drain = true;
