@@ -23,8 +23,12 @@ constexpr std::int64_t k_kv_bytes_max = std::int64_t{1} << 46;
 constexpr std::size_t k_stop_tokens_max = 64;
 
 result<void> check(const engine_config& config) {
-  const auto outside = [](std::int64_t value, std::int64_t min, std::int64_t max) { return value < min || value > max; };
-  const auto bad = [](const std::string& what) { return fail(errc::bad_request, "engine configuration: " + what); };
+  const auto outside = [](std::int64_t value, std::int64_t min, std::int64_t max) {
+    return value < min || value > max;
+  };
+  const auto bad = [](const std::string& what) {
+    return fail(errc::bad_request, "engine configuration: " + what);
+  };
   if (outside(config.compute_threads, 0, kernels::k_compute_threads_max)) {
     return bad("compute_threads must be from 0 to " + std::to_string(kernels::k_compute_threads_max));
   }
@@ -41,13 +45,15 @@ result<void> check(const engine_config& config) {
 // Without an MLA layer pages cost nothing; then as many as the context could ever use.
 result<std::int32_t> count_pages(const engine_config& config, const model::model_config& model) {
   const std::int64_t bytes = runner::page_bytes(model, config.backend, config.page_tokens);
-  const std::int64_t useful = static_cast<std::int64_t>(config.sequences_max) *
-                              ((model.context_tokens - 1) / config.page_tokens + 1);
+  const std::int64_t useful =
+      static_cast<std::int64_t>(config.sequences_max) * ((model.context_tokens - 1) / config.page_tokens + 1);
   const std::int64_t affordable = bytes == 0 ? useful : config.kv_bytes / bytes;
   if (affordable < 1) {
-    return fail(errc::bad_request, "engine configuration: kv_bytes holds no page; one takes " + std::to_string(bytes));
+    return fail(errc::bad_request,
+                "engine configuration: kv_bytes holds no page; one takes " + std::to_string(bytes));
   }
-  return static_cast<std::int32_t>(std::min<std::int64_t>({affordable, useful, std::numeric_limits<std::int32_t>::max()}));
+  return static_cast<std::int32_t>(
+      std::min<std::int64_t>({affordable, useful, std::numeric_limits<std::int32_t>::max()}));
 }
 
 int thread_count(const engine_config& config) {
@@ -80,8 +86,9 @@ class embedded_engine final : public engine {
     if (request.max_new_tokens < 1) return fail(errc::bad_request, "max_new_tokens must be at least 1");
     const auto total = static_cast<std::int64_t>(request.prompt.size()) + request.max_new_tokens;
     if (total > info_.context_tokens) {
-      return fail(errc::context_length, "the prompt has " + std::to_string(request.prompt.size()) + " tokens and up to " +
-                                            std::to_string(request.max_new_tokens) + " are to be generated; the context is " +
+      return fail(errc::context_length, "the prompt has " + std::to_string(request.prompt.size()) +
+                                            " tokens and up to " + std::to_string(request.max_new_tokens) +
+                                            " are to be generated; the context is " +
                                             std::to_string(info_.context_tokens) + " tokens");
     }
     if (!std::all_of(request.prompt.begin(), request.prompt.end(), in_vocabulary)) {
@@ -133,8 +140,9 @@ result<std::unique_ptr<engine>> engine::open(const engine_config& config) {
     return std::make_unique<embedded_engine>(std::move(info), model.eos_tokens, settings,
                                              runner::make_runner(*loaded, placement));
   } catch (const std::bad_alloc&) {
-    return fail(errc::io, "not enough memory for kv_bytes and " + std::to_string(config.sequences_max) + " state slots of " +
-                              std::to_string(runner::slot_bytes(model, config.backend)) + " bytes");
+    return fail(errc::io, "not enough memory for kv_bytes and " + std::to_string(config.sequences_max) +
+                              " state slots of " + std::to_string(runner::slot_bytes(model, config.backend)) +
+                              " bytes");
   }
 }
 

@@ -1,9 +1,11 @@
 // The embedded engine's public boundary: load a checkpoint, take token-id requests, deliver token events.
-// Text never crosses it: rendering, tokenizing, detokenizing and stop strings belong to engine/text on the caller's side.
+// Text never crosses it: rendering, tokenizing, detokenizing and stop strings belong to engine/text on the
+// caller's side.
 //
-// Invariants: every accepted request ends in exactly one on_finished(), also after cancel() and stop(); tokens come in order
-// before it; the reference backend's output does not depend on what else runs in the batch.
-// Threads: submit, cancel and stats from any thread; sinks are called on the engine's worker thread and must not block.
+// Invariants: every accepted request ends in exactly one on_finished(), also after cancel() and stop();
+// tokens come in order before it; the reference backend's output does not depend on what else runs in the
+// batch. Threads: submit, cancel and stats from any thread; sinks are called on the engine's worker thread
+// and must not block.
 #pragma once
 
 #include <cstdint>
@@ -24,19 +26,21 @@ enum class backend_kind { reference, cpu };  // scalar double accumulation; vect
 struct engine_config {
   std::filesystem::path model_dir;
   backend_kind backend = backend_kind::cpu;
-  std::int32_t compute_threads = 0;       // 0 = cores - 1, at least 1
-  std::int32_t sequences_max = 64;        // running at once: KDA state slots
-  std::int32_t queue_max = 1024;          // waiting beyond that is errc::queue_full
-  std::int64_t kv_bytes = 256LL << 20;    // MLA pages
-  std::int32_t page_tokens = 64;          // tokens per MLA page
-  std::int32_t step_tokens_max = 512;     // token budget of one step, decode first, then prefill chunks; >= sequences_max
-  std::function<void(const std::string&)> on_fault;  // what made sequences end as failed; called on the worker thread
+  std::int32_t compute_threads = 0;     // 0 = cores - 1, at least 1
+  std::int32_t sequences_max = 64;      // running at once: KDA state slots
+  std::int32_t queue_max = 1024;        // waiting beyond that is errc::queue_full
+  std::int64_t kv_bytes = 256LL << 20;  // MLA pages
+  std::int32_t page_tokens = 64;        // tokens per MLA page
+  // Token budget of one step: decode first, then prefill chunks. At least sequences_max.
+  std::int32_t step_tokens_max = 512;
+  // Told what made sequences end as failed, on the worker thread. May be empty.
+  std::function<void(const std::string&)> on_fault;
 };
 
 struct model_info {
   std::string architecture;
   std::int32_t vocab_size = 0;
-  std::int32_t context_tokens = 0;        // model_max_length, capped by what kv_bytes can hold
+  std::int32_t context_tokens = 0;  // model_max_length, capped by what kv_bytes can hold
   std::int32_t eos_token = -1;
   std::int64_t parameter_count = 0;
   std::int64_t weight_bytes = 0;
@@ -69,8 +73,8 @@ class event_sink {
 };
 
 struct generate_request {
-  std::vector<std::int32_t> prompt;       // [P] token ids, 1 <= P < context_tokens
-  std::int32_t max_new_tokens = 16;       // >= 1
+  std::vector<std::int32_t> prompt;  // [P] token ids, 1 <= P < context_tokens
+  std::int32_t max_new_tokens = 16;  // >= 1
   sampling_params sampling;
   std::vector<std::int32_t> stop_tokens;  // besides the model's eos_token
 };
@@ -98,7 +102,8 @@ class engine {
 
   virtual const model_info& info() const noexcept = 0;
 
-  // Checks the request against model and limits, then queues it. The sink lives until its on_finished() returned.
+  // Checks the request against model and limits, then queues it. The sink lives until its on_finished()
+  // returned.
   virtual result<sequence_id> submit(generate_request request, std::shared_ptr<event_sink> sink) = 0;
 
   // Ends a sequence at the next step boundary; unknown or finished ids are ignored.

@@ -1,5 +1,5 @@
-// Value-or-error for the engine: expected failures (a bad file, a request out of range, a full queue) are values.
-// Immutable once made; safe to move between threads.
+// Value-or-error for the engine: expected failures (a bad file, a request out of range, a full queue) are
+// values. Immutable once made; safe to move between threads.
 #pragma once
 
 #include <expected>

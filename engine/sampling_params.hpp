@@ -1,5 +1,5 @@
-// How one sequence turns logits into tokens. Plain values; check() is the only gate, so a constructed sampler may trust them.
-// Immutable after check(); any thread.
+// How one sequence turns logits into tokens. Plain values; check() is the only gate, so a constructed sampler
+// may trust them. Immutable after check(); any thread.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ struct sampling_params {
   float frequency_penalty = 0.0F;  // [-2, 2], on generated tokens, as OpenAI defines it
   std::uint64_t seed = 0;          // the same seed, request and model give the same tokens
   std::vector<std::pair<std::int32_t, float>> logit_bias;  // token id -> [-100, 100]
-  int top_logprobs = -1;           // -1: no logprobs; 0..20: the chosen token's and that many alternatives
+  int top_logprobs = -1;  // -1: no logprobs; 0..20: the chosen token's and that many alternatives
 };
 
 // Names the first value out of range and its range.

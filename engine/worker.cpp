@@ -16,14 +16,18 @@ worker::worker(const worker_config& config, std::unique_ptr<runner::model_runner
   thread_ = std::thread(&worker::loop, this);
 }
 
-worker::~worker() { stop(); }
+worker::~worker() {
+  stop();
+}
 
 result<sequence_id> worker::submit(generate_request request, std::shared_ptr<event_sink> sink) {
   const std::lock_guard lock(mutex_);
   if (stopping_) return fail(errc::stopped, "the engine is shutting down");
-  const auto live_max = static_cast<std::size_t>(config_.limits.slot_count) + static_cast<std::size_t>(config_.queue_max);
+  const auto live_max =
+      static_cast<std::size_t>(config_.limits.slot_count) + static_cast<std::size_t>(config_.queue_max);
   if (live_.size() >= live_max) {
-    return fail(errc::queue_full, "the engine runs or queues " + std::to_string(live_max) + " requests; retry later");
+    return fail(errc::queue_full,
+                "the engine runs or queues " + std::to_string(live_max) + " requests; retry later");
   }
   const sequence_id id = next_id_++;
   inbox_.push_back(std::make_unique<scheduler::sequence>(id, std::move(request), std::move(sink)));
@@ -111,7 +115,8 @@ void worker::deliver(const std::vector<scheduler::sequence*>& ready) {
   }
 }
 
-// A step that threw has left unknown state behind: everything that ran is ended, what only waited may still be served.
+// A step that threw has left unknown state behind: everything that ran is ended, what only waited may still
+// be served.
 void worker::recover(const std::string& fault) noexcept {
   if (config_.on_fault) config_.on_fault(fault);
   const std::vector<sequence_id> running = scheduler_.running_ids();

@@ -1,7 +1,9 @@
-// The engine's one thread: takes requests from a bounded inbox, runs the scheduler's steps, samples, and calls the sinks.
+// The engine's one thread: takes requests from a bounded inbox, runs the scheduler's steps, samples, and
+// calls the sinks.
 //
-// Invariants: whatever submit() accepted ends in exactly one on_finished(); sinks are called on the worker thread alone and
-// without a lock held. Threads: public functions from any thread, but not stop() or the destructor from a sink.
+// Invariants: whatever submit() accepted ends in exactly one on_finished(); sinks are called on the worker
+// thread alone and without a lock held. Threads: public functions from any thread, but not stop() or the
+// destructor from a sink.
 #pragma once
 
 #include <condition_variable>
@@ -58,7 +60,7 @@ class worker final {
   bool stopping_ = false;
   sequence_id next_id_ = 1;
   std::vector<std::unique_ptr<scheduler::sequence>> inbox_;
-  std::vector<sequence_id> cancels_;          // each id of live_ at most once
+  std::vector<sequence_id> cancels_;           // each id of live_ at most once
   std::unordered_set<sequence_id> live_;       // accepted and not finished
   std::unordered_set<sequence_id> cancelled_;  // live ones that cancel() was called for
   engine_stats stats_;

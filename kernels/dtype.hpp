@@ -14,7 +14,9 @@ enum class dtype : std::uint8_t {
   f16,   // IEEE binary16
 };
 
-constexpr std::size_t size_bytes(dtype type) { return type == dtype::f32 ? 4 : 2; }
+constexpr std::size_t size_bytes(dtype type) {
+  return type == dtype::f32 ? 4 : 2;
+}
 
 constexpr float bf16_to_float(std::uint16_t bits) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);

@@ -27,8 +27,8 @@ class thread_pool final {
 
   int thread_count() const noexcept { return static_cast<int>(threads_.size()) + 1; }
 
-  // Calls body(begin, end, worker) over [0, count) in chunks of at least `grain` indices; worker < thread_count().
-  // Runs inline when there is only one chunk. The body must not throw.
+  // Calls body(begin, end, worker) over [0, count) in chunks of at least `grain` indices; worker <
+  // thread_count(). Runs inline when there is only one chunk. The body must not throw.
   template <class Body>
   void run(std::int64_t count, std::int64_t grain, Body&& body) {
     using body_type = std::remove_reference_t<Body>;

@@ -1,9 +1,10 @@
-// One parameter struct per operation, the same for every backend. A is the activation scalar: double in the reference
-// backend, float elsewhere. Weights keep their stored dtype and are widened inside the kernel.
+// One parameter struct per operation, the same for every backend. A is the activation scalar: double in the
+// reference backend, float elsewhere. Weights keep their stored dtype and are widened inside the kernel.
 //
-// Letters: T tokens (rows of the flattened batch), B sequences, H heads, D head dim, C = H * D channels, K taps of the short
-// convolution, R latent rank, Dn/Dr/Dv MLA no-position/shared/value dims, P tokens per page, E experts, F expert width.
-// Plain views: the caller owns all memory and keeps it alive during the call.
+// Letters: T tokens (rows of the flattened batch), B sequences, H heads, D head dim, C = H * D channels, K
+// taps of the short convolution, R latent rank, Dn/Dr/Dv MLA no-position/shared/value dims, P tokens per
+// page, E experts, F expert width. Plain views: the caller owns all memory and keeps it alive during the
+// call.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +16,7 @@ namespace weir::kernels {
 
 class thread_pool;
 
-inline constexpr std::int32_t k_head_dim_max = 512;       // stack rows of the KDA kernels are this long
+inline constexpr std::int32_t k_head_dim_max = 512;  // stack rows of the KDA kernels are this long
 inline constexpr std::int32_t k_conv_taps_max = 16;
 inline constexpr std::int32_t k_experts_per_token_max = 64;
 
@@ -27,7 +28,8 @@ struct matrix {
   std::int32_t cols = 0;
 };
 
-// A sequence's run of consecutive tokens in the batch. Position 0 starts from a zero state, whatever its slot holds.
+// A sequence's run of consecutive tokens in the batch. Position 0 starts from a zero state, whatever its slot
+// holds.
 struct sequence_range {
   std::int32_t row = 0;       // first row in [T]
   std::int32_t count = 0;     // rows
@@ -36,9 +38,9 @@ struct sequence_range {
 };
 
 struct batch_view {
-  const sequence_range* sequences = nullptr;  // [B]
+  const sequence_range* sequences = nullptr;   // [B]
   const std::int32_t* row_sequence = nullptr;  // [T] index into sequences
-  const std::int32_t* block_table = nullptr;  // [B, table_stride] page indices, in token order
+  const std::int32_t* block_table = nullptr;   // [B, table_stride] page indices, in token order
   std::int32_t sequence_count = 0;
   std::int32_t table_stride = 0;
   std::int32_t row_count = 0;  // T
@@ -46,7 +48,7 @@ struct batch_view {
 
 // What every call gets besides its parameters.
 struct context {
-  thread_pool* pool = nullptr;  // may be null: single-threaded
+  thread_pool* pool = nullptr;     // may be null: single-threaded
   std::byte* workspace = nullptr;  // aligned to 64; at least the table's *_workspace_bytes for the call
   std::size_t workspace_bytes = 0;
 };
@@ -54,9 +56,9 @@ struct context {
 // c = a · bᵀ
 template <class A>
 struct gemm_params {
-  const A* a;      // [T, b.cols]
-  matrix b;        // [N, cols]
-  A* c;            // [T, N]
+  const A* a;         // [T, b.cols]
+  matrix b;           // [N, cols]
+  A* c;               // [T, N]
   std::int32_t rows;  // T
 };
 
@@ -169,10 +171,10 @@ struct mla_params {
 // Picks the k largest of sigmoid(logits) + bias (lowest index on a tie); weights come without the bias.
 template <class A>
 struct router_params {
-  const A* logits;     // [T, E]
-  const float* bias;   // [E]
-  std::int32_t* ids;   // [T, k] best first
-  A* weights;          // [T, k]
+  const A* logits;    // [T, E]
+  const float* bias;  // [E]
+  std::int32_t* ids;  // [T, k] best first
+  A* weights;         // [T, k]
   std::int32_t rows;
   std::int32_t experts;
   std::int32_t per_token;  // k
@@ -200,8 +202,8 @@ struct experts_params {
 // gate = silu(gate) * up
 template <class A>
 struct silu_mul_params {
-  A* gate;         // [count]
-  const A* up;     // [count]
+  A* gate;      // [count]
+  const A* up;  // [count]
   std::int64_t count;
 };
 

@@ -1,5 +1,5 @@
-// A backend as data: one function pointer per operation, resolved once at start. Nobody branches on hardware elsewhere.
-// Immutable after it was made; any thread. An operation uses only the memory its parameters name.
+// A backend as data: one function pointer per operation, resolved once at start. Nobody branches on hardware
+// elsewhere. Immutable after it was made; any thread. An operation uses only the memory its parameters name.
 #pragma once
 
 #include <cstddef>
@@ -31,10 +31,12 @@ struct kernel_table {
   std::size_t (*experts_workspace_bytes)(const experts_params<A>&, int thread_count);
 };
 
-// Scalar truth: double activations, state and accumulation; a row's result does not depend on the rest of the batch.
+// Scalar truth: double activations, state and accumulation; a row's result does not depend on the rest of the
+// batch.
 kernel_table<double> make_reference_table();
 
-// float32, vectorised for the best instruction set of this machine. Row results do not depend on the batch either.
+// float32, vectorised for the best instruction set of this machine. Row results do not depend on the batch
+// either.
 kernel_table<float> make_cpu_table();
 
 }  // namespace weir::kernels

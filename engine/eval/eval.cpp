@@ -42,7 +42,8 @@ double logprob(std::span<const double> logits, std::int32_t token) {
 // One sequence alone in slot 0, its pages in order.
 class session final {
  public:
-  session(std::shared_ptr<const runner::loaded_model> model, const eval_options& options, std::int32_t tokens_max)
+  session(std::shared_ptr<const runner::loaded_model> model, const eval_options& options,
+          std::int32_t tokens_max)
       : pages_(static_cast<std::size_t>((tokens_max - 1) / options.page_tokens + 1)),
         logits_(static_cast<std::size_t>(model->config.vocab_size)) {
     std::iota(pages_.begin(), pages_.end(), 0);
@@ -87,7 +88,8 @@ class session final {
   std::int64_t tokens_run_ = 0;
 };
 
-// A different argmax is an error only if our own logits tell the two tokens apart by more than the tolerance allows.
+// A different argmax is an error only if our own logits tell the two tokens apart by more than the tolerance
+// allows.
 bool differs(std::span<const double> logits, std::int32_t golden, double tolerance) {
   const std::int32_t ours = argmax(logits);
   if (ours == golden) return false;
@@ -114,7 +116,8 @@ void run_prompt(session& run, const golden_case& golden, const eval_options& opt
   }
 }
 
-// Follows the golden continuation up to the first difference; one at a step with a clear margin is a mismatch.
+// Follows the golden continuation up to the first difference; one at a step with a clear margin is a
+// mismatch.
 void run_greedy(session& run, const golden_case& golden, double tolerance, eval_case& out) {
   for (std::size_t i = 0; i < golden.greedy.size(); ++i) {
     const std::int32_t ours = argmax(run.last_logits());
@@ -149,9 +152,10 @@ void fold(const eval_errors& from, eval_errors& into) {
 }
 
 result<void> check(const eval_options& options) {
-  const bool good = options.compute_threads >= 1 && options.compute_threads <= kernels::k_compute_threads_max &&
-                    options.chunk_tokens >= 1 && options.chunk_tokens <= k_chunk_tokens_max &&
-                    options.page_tokens >= 1 && options.page_tokens <= k_page_tokens_max && options.tolerance >= 0.0;
+  const bool good = options.compute_threads >= 1 &&
+                    options.compute_threads <= kernels::k_compute_threads_max && options.chunk_tokens >= 1 &&
+                    options.chunk_tokens <= k_chunk_tokens_max && options.page_tokens >= 1 &&
+                    options.page_tokens <= k_page_tokens_max && options.tolerance >= 0.0;
   if (!good) return fail(errc::bad_request, "evaluation: threads, chunk, page or tolerance is out of range");
   return {};
 }
@@ -170,7 +174,8 @@ result<eval_report> evaluate(const eval_options& options) {
   const auto cases = read_golden(options.cases, (*model)->config);
   if (!cases) return std::unexpected(cases.error());
   std::size_t longest = 1;
-  for (const golden_case& golden : *cases) longest = std::max(longest, golden.prompt.size() + golden.greedy.size());
+  for (const golden_case& golden : *cases)
+    longest = std::max(longest, golden.prompt.size() + golden.greedy.size());
   session run(*model, options, static_cast<std::int32_t>(longest));
   eval_report report;
   report.tolerance = options.tolerance;

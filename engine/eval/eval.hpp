@@ -17,7 +17,8 @@ struct eval_options {
   std::filesystem::path cases;  // golden.json
   backend_kind backend = backend_kind::cpu;
   int compute_threads = 1;
-  double tolerance = 1e-4;         // absolute; a token may differ where the margin between candidates is below twice this
+  double tolerance =
+      1e-4;  // absolute; a token may differ where the margin between candidates is below twice this
   std::int32_t chunk_tokens = 512;  // prompts run in chunks of this many tokens
   std::int32_t page_tokens = 64;
   double latent_norm_eps = runner::k_latent_norm_eps;
@@ -26,11 +27,13 @@ struct eval_options {
 
 // Worst absolute errors, 0 for a quantity the golden values do not have. NaN anywhere counts as infinite.
 struct eval_errors {
-  double logits = 0.0;        // of the last position
+  double logits = 0.0;  // of the last position
   double next_logprob = 0.0;
-  double kda_state = 0.0;     // of the norms
-  std::int32_t argmax_mismatches = 0;  // positions; where our own two best differ by less than the tolerance it is none
-  std::int32_t greedy_mismatches = 0;  // cases whose continuation differs at a step with a margin over the tolerance
+  double kda_state = 0.0;  // of the norms
+  std::int32_t argmax_mismatches =
+      0;  // positions; where our own two best differ by less than the tolerance it is none
+  std::int32_t greedy_mismatches =
+      0;  // cases whose continuation differs at a step with a margin over the tolerance
 };
 
 struct eval_case {
@@ -41,7 +44,7 @@ struct eval_case {
 
 struct eval_report {
   std::vector<eval_case> cases;
-  eval_errors worst;        // errors: the maximum over cases; mismatches: their sum
+  eval_errors worst;  // errors: the maximum over cases; mismatches: their sum
   double tolerance = 0.0;
   std::int64_t tokens = 0;  // run, prompts and continuations
   double seconds = 0.0;     // of running them

@@ -73,7 +73,8 @@ golden_case read_case(case_reader& reader, const model::model_config& model) {
   if (out.prompt.empty()) reader.reject("prompt", "must not be empty");
   out.logits = reader.numbers("logits", static_cast<std::size_t>(model.vocab_size));
   out.argmax = reader.tokens("argmax", model.vocab_size);
-  if (!out.argmax.empty() && out.argmax.size() != out.prompt.size()) reader.reject("argmax", "must be as long as the prompt");
+  if (!out.argmax.empty() && out.argmax.size() != out.prompt.size())
+    reader.reject("argmax", "must be as long as the prompt");
   out.next_logprob = reader.numbers("next_logprob", out.prompt.empty() ? 0 : out.prompt.size() - 1);
   out.kda_state = reader.numbers("kda_state", static_cast<std::size_t>(model.count(model::layer_kind::kda)));
   out.greedy = reader.tokens("greedy", model.vocab_size);
@@ -83,7 +84,8 @@ golden_case read_case(case_reader& reader, const model::model_config& model) {
 
 }  // namespace
 
-result<std::vector<golden_case>> read_golden(const std::filesystem::path& path, const model::model_config& model) {
+result<std::vector<golden_case>> read_golden(const std::filesystem::path& path,
+                                             const model::model_config& model) {
   const auto text = model::read_file(path, k_golden_bytes_max);
   if (!text) return std::unexpected(text.error());
   dom::parser parser;
@@ -95,7 +97,8 @@ result<std::vector<golden_case>> read_golden(const std::filesystem::path& path, 
   for (const dom::element item : cases) {
     dom::object object;
     if (out.size() == k_cases_max || item.get(object) != simdjson::SUCCESS) {
-      return fail(errc::bad_model, path.string() + ": case " + std::to_string(out.size()) + " is not an object, or too many");
+      return fail(errc::bad_model,
+                  path.string() + ": case " + std::to_string(out.size()) + " is not an object, or too many");
     }
     case_reader reader(object, out.size());
     golden_case one = read_case(reader, model);

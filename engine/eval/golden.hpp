@@ -1,8 +1,10 @@
-// Golden values of a checkpoint: token-id prompts with what an exact implementation computes for them. Immutable once read.
+// Golden values of a checkpoint: token-id prompts with what an exact implementation computes for them.
+// Immutable once read.
 //
-// golden.json: {"cases": [{"prompt": [P], "logits": [V] of the last position, "argmax": [P], "next_logprob": [P-1] of the
-// prompt's tokens after the first, "kda_state": Frobenius norm per KDA layer after the prompt, "greedy": continuation,
-// "greedy_margin": gap between the two largest logits at each of its steps}]}; all but the prompt may be absent.
+// golden.json: {"cases": [{"prompt": [P], "logits": [V] of the last position, "argmax": [P], "next_logprob":
+// [P-1] of the prompt's tokens after the first, "kda_state": Frobenius norm per KDA layer after the prompt,
+// "greedy": continuation, "greedy_margin": gap between the two largest logits at each of its steps}]}; all
+// but the prompt may be absent.
 #pragma once
 
 #include <cstddef>
@@ -30,6 +32,7 @@ struct golden_case {
 };
 
 // errc::bad_model names the case and the key whose length or values do not fit the model.
-result<std::vector<golden_case>> read_golden(const std::filesystem::path& path, const model::model_config& model);
+result<std::vector<golden_case>> read_golden(const std::filesystem::path& path,
+                                             const model::model_config& model);
 
 }  // namespace weir::engine::eval

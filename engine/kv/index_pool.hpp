@@ -1,5 +1,6 @@
 // Reference-counted indices of equal-sized places: MLA pages, and KDA state slots. Holds no memory itself.
-// Invariants: used() + free == count(); an index is handed out only when its count is zero. One thread (the worker's).
+// Invariants: used() + free == count(); an index is handed out only when its count is zero. One thread (the
+// worker's).
 #pragma once
 
 #include <cstdint>

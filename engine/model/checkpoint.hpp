@@ -1,5 +1,5 @@
-// A model directory's tensors by name, whether in one file or in the shards that an index lists. Files stay mapped as long
-// as the checkpoint lives; views point into them. Immutable after open; any thread.
+// A model directory's tensors by name, whether in one file or in the shards that an index lists. Files stay
+// mapped as long as the checkpoint lives; views point into them. Immutable after open; any thread.
 #pragma once
 
 #include <filesystem>
@@ -19,8 +19,9 @@ inline constexpr std::size_t k_index_bytes_max = std::size_t{256} << 20;
 
 class checkpoint final {
  public:
-  // Reads DIR/model.safetensors.index.json and its shards, or DIR/model.safetensors. Shard names are plain file names: one
-  // with a path separator is errc::bad_model. So is a tensor that the index places in a shard without it.
+  // Reads DIR/model.safetensors.index.json and its shards, or DIR/model.safetensors. Shard names are plain
+  // file names: one with a path separator is errc::bad_model. So is a tensor that the index places in a shard
+  // without it.
   static result<checkpoint> open(const std::filesystem::path& dir);
 
   // Null when absent.

@@ -74,8 +74,8 @@ std::vector<std::int32_t> json_fields::integers(std::string_view key, std::int32
   std::vector<std::int32_t> out;
   const auto value = find(key);
   if (!value) return out;
-  const std::string expected =
-      "at most " + std::to_string(count_max) + " integers from " + std::to_string(min) + " to " + std::to_string(max);
+  const std::string expected = "at most " + std::to_string(count_max) + " integers from " +
+                               std::to_string(min) + " to " + std::to_string(max);
   const auto take = [&out, min, max](dom::element item) {
     std::int64_t number = 0;
     if (item.get(number) != simdjson::SUCCESS || number < min || number > max) return false;

@@ -1,5 +1,6 @@
-// Typed, range-checked reading of one JSON object's fields. The first fault is kept and every later read is harmless, so a
-// parser reads all fields in a row and asks once. One thread; the JSON document outlives this object.
+// Typed, range-checked reading of one JSON object's fields. The first fault is kept and every later read is
+// harmless, so a parser reads all fields in a row and asks once. One thread; the JSON document outlives this
+// object.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +28,8 @@ class json_fields final {
   std::string text(std::string_view key, std::string_view fallback);
 
   // A list of integers, or a single one, at most `count_max` of them. Absent or null gives an empty list.
-  std::vector<std::int32_t> integers(std::string_view key, std::int32_t min, std::int32_t max, std::size_t count_max);
+  std::vector<std::int32_t> integers(std::string_view key, std::int32_t min, std::int32_t max,
+                                     std::size_t count_max);
   std::vector<std::string> texts(std::string_view key, std::size_t count_max);
 
   // Present and neither null nor false.

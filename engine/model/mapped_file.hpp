@@ -1,5 +1,6 @@
 // Whole files as bytes: mapped read-only (weights) or copied into memory under a limit (configuration).
-// A mapping is immutable and lives as long as its object; any thread. Truncating a mapped file from outside is a fault.
+// A mapping is immutable and lives as long as its object; any thread. Truncating a mapped file from outside
+// is a fault.
 #pragma once
 
 #include <cstddef>

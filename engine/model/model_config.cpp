@@ -22,7 +22,8 @@ void refuse(json_fields& fields, std::string_view key, std::string_view reason) 
 void read_architecture(json_fields& fields, model_config& config) {
   const std::vector<std::string> names = fields.texts("architectures", k_architectures_max);
   const std::string type = fields.text("model_type", "kimi_linear");
-  if (fields.is_set("text_config")) refuse(fields, "text_config", "(a nested, multimodal layout) is not run by this build");
+  if (fields.is_set("text_config"))
+    refuse(fields, "text_config", "(a nested, multimodal layout) is not run by this build");
   if (type != "kimi_linear") refuse(fields, "model_type", "is " + type + "; this build runs kimi_linear");
   config.architecture = names.empty() ? "KimiLinearForCausalLM" : names.front();
   if (config.architecture != "KimiLinearForCausalLM") {
@@ -41,8 +42,10 @@ void refuse_unsupported(json_fields& fields) {
   const std::string act = fields.text("hidden_act", "silu");
   if (act != "silu") refuse(fields, "hidden_act", "is " + act + "; this build runs silu");
   const std::string router = fields.text("moe_router_activation_func", "sigmoid");
-  if (router != "sigmoid") refuse(fields, "moe_router_activation_func", "is " + router + "; this build runs sigmoid");
-  if (!fields.boolean("mla_use_nope", false)) refuse(fields, "mla_use_nope", "must be true: rotary positions are not run");
+  if (router != "sigmoid")
+    refuse(fields, "moe_router_activation_func", "is " + router + "; this build runs sigmoid");
+  if (!fields.boolean("mla_use_nope", false))
+    refuse(fields, "mla_use_nope", "must be true: rotary positions are not run");
   for (const std::string_view key : {"num_expert_group", "topk_group", "moe_layer_freq"}) {
     if (fields.integer(key, 1, k_experts_max, 1) != 1) refuse(fields, key, "must be 1");
   }
@@ -123,7 +126,8 @@ result<model_config> parse_model_config(std::string_view json) {
   simdjson::dom::object root;
   const simdjson::error_code code = parser.parse(json.data(), json.size()).get(root);
   if (code != simdjson::SUCCESS) {
-    return fail(errc::bad_model, "config.json is not a JSON object: " + std::string(simdjson::error_message(code)));
+    return fail(errc::bad_model,
+                "config.json is not a JSON object: " + std::string(simdjson::error_message(code)));
   }
   json_fields fields(root, "config.json");
   model_config config;
@@ -136,8 +140,8 @@ result<model_config> parse_model_config(std::string_view json) {
   config.eos_tokens = fields.integers("eos_token_id", 0, config.vocab_size - 1, k_eos_tokens_max);
   if (config.eos_tokens.empty()) fields.reject(errc::bad_model, "\"eos_token_id\" is missing");
   const std::int32_t positions = fields.integer("max_position_embeddings", 2, k_context_max, 0);
-  config.context_tokens =
-      fields.integer("model_max_length", 2, k_context_max, positions > 0 ? std::optional(positions) : std::nullopt);
+  config.context_tokens = fields.integer("model_max_length", 2, k_context_max,
+                                         positions > 0 ? std::optional(positions) : std::nullopt);
   if (auto linear = fields.object("linear_attn_config")) {
     read_layers(fields, *linear, config);
     read_attention(fields, *linear, config);

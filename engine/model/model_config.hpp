@@ -1,5 +1,6 @@
-// The hyper-parameters of config.json, in the published Kimi-Linear layout: each one range-checked, the relations between them
-// checked, so that what follows may multiply them without overflow. Immutable after parse; any thread.
+// The hyper-parameters of config.json, in the published Kimi-Linear layout: each one range-checked, the
+// relations between them checked, so that what follows may multiply them without overflow. Immutable after
+// parse; any thread.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +14,8 @@
 
 namespace weir::engine::model {
 
-// Limits of what a configuration may ask for: several times the largest published model, small enough for 64-bit products.
+// Limits of what a configuration may ask for: several times the largest published model, small enough for
+// 64-bit products.
 inline constexpr std::int32_t k_layers_max = 1024;
 inline constexpr std::int32_t k_hidden_max = 1 << 16;
 inline constexpr std::int32_t k_vocab_max = 1 << 22;

@@ -20,8 +20,9 @@ struct stored_type {
   std::uint64_t bytes;
 };
 constexpr stored_type k_stored_types[] = {
-    {"BOOL", 1}, {"U8", 1},   {"I8", 1},  {"F8_E5M2", 1}, {"F8_E4M3", 1}, {"F8_E8M0", 1}, {"I16", 2}, {"U16", 2},
-    {"F16", 2},  {"BF16", 2}, {"I32", 4}, {"U32", 4},     {"F32", 4},     {"F64", 8},     {"I64", 8}, {"U64", 8},
+    {"BOOL", 1}, {"U8", 1},  {"I8", 1},  {"F8_E5M2", 1}, {"F8_E4M3", 1}, {"F8_E8M0", 1},
+    {"I16", 2},  {"U16", 2}, {"F16", 2}, {"BF16", 2},    {"I32", 4},     {"U32", 4},
+    {"F32", 4},  {"F64", 8}, {"I64", 8}, {"U64", 8},
 };
 
 std::unexpected<error> bad(std::string_view name, std::string_view what) {
@@ -35,7 +36,8 @@ std::optional<std::uint64_t> type_bytes(std::string_view name) {
   return std::nullopt;
 }
 
-result<std::vector<std::int64_t>> read_shape(std::string_view name, const dom::object& entry, std::uint64_t& bytes) {
+result<std::vector<std::int64_t>> read_shape(std::string_view name, const dom::object& entry,
+                                             std::uint64_t& bytes) {
   dom::array dims;
   if (entry.at_key("shape").get(dims) != simdjson::SUCCESS) return bad(name, "\"shape\" is not a list");
   std::vector<std::int64_t> shape;
@@ -43,7 +45,8 @@ result<std::vector<std::int64_t>> read_shape(std::string_view name, const dom::o
   for (const dom::element item : dims) {
     std::uint64_t dim = 0;
     if (shape.size() == k_rank_dims_max) return bad(name, "\"shape\" has more than 8 dimensions");
-    if (item.get(dim) != simdjson::SUCCESS || dim > k_bytes_max) return bad(name, "\"shape\" holds no valid size");
+    if (item.get(dim) != simdjson::SUCCESS || dim > k_bytes_max)
+      return bad(name, "\"shape\" holds no valid size");
     if (dim != 0 && bytes > k_bytes_max / dim) return bad(name, "\"shape\" overflows");
     bytes *= dim;
     shape.push_back(static_cast<std::int64_t>(dim));
@@ -62,7 +65,8 @@ result<std::pair<std::uint64_t, std::uint64_t>> read_range(std::string_view name
   return std::pair(begin, end);
 }
 
-result<tensor_view> read_entry(std::string_view name, const dom::element& value, std::span<const std::byte> data) {
+result<tensor_view> read_entry(std::string_view name, const dom::element& value,
+                               std::span<const std::byte> data) {
   dom::object entry;
   if (value.get(entry) != simdjson::SUCCESS) return bad(name, "its entry is not an object");
   std::string_view dtype;
@@ -77,8 +81,8 @@ result<tensor_view> read_entry(std::string_view name, const dom::element& value,
   const auto [begin, end] = *range;
   if (begin > end || end > data.size()) return bad(name, "its data lies outside the file");
   if (end - begin != bytes) {
-    return bad(name, "shape " + to_string(*shape) + " of " + std::string(dtype) + " takes " + std::to_string(bytes) +
-                         " bytes, its range has " + std::to_string(end - begin));
+    return bad(name, "shape " + to_string(*shape) + " of " + std::string(dtype) + " takes " +
+                         std::to_string(bytes) + " bytes, its range has " + std::to_string(end - begin));
   }
   return tensor_view{std::string(dtype), std::move(*shape), data.subspan(begin, end - begin)};
 }
@@ -108,13 +112,16 @@ std::string to_string(std::span<const std::int64_t> shape) {
 }
 
 result<tensor_map> parse_safetensors(std::span<const std::byte> file) {
-  if (file.size() < k_length_bytes) return fail(errc::bad_model, "the file is too short for a safetensors header");
+  if (file.size() < k_length_bytes)
+    return fail(errc::bad_model, "the file is too short for a safetensors header");
   std::uint64_t header_bytes = 0;
-  for (std::size_t i = 0; i < k_length_bytes; ++i) header_bytes |= std::to_integer<std::uint64_t>(file[i]) << (8 * i);
+  for (std::size_t i = 0; i < k_length_bytes; ++i)
+    header_bytes |= std::to_integer<std::uint64_t>(file[i]) << (8 * i);
   const std::span<const std::byte> rest = file.subspan(k_length_bytes);
   if (header_bytes > k_header_bytes_max || header_bytes > rest.size()) {
-    return fail(errc::bad_model, "the safetensors header claims " + std::to_string(header_bytes) + " bytes, the file has " +
-                                     std::to_string(rest.size()) + " after the length");
+    return fail(errc::bad_model, "the safetensors header claims " + std::to_string(header_bytes) +
+                                     " bytes, the file has " + std::to_string(rest.size()) +
+                                     " after the length");
   }
   const std::span<const std::byte> data = rest.subspan(header_bytes);
   dom::parser parser;
@@ -128,7 +135,8 @@ result<tensor_map> parse_safetensors(std::span<const std::byte> file) {
   tensor_map tensors;
   for (const dom::key_value_pair field : root) {
     if (field.key == "__metadata__") continue;
-    if (tensors.size() == k_tensors_max) return fail(errc::bad_model, "the safetensors header lists too many tensors");
+    if (tensors.size() == k_tensors_max)
+      return fail(errc::bad_model, "the safetensors header lists too many tensors");
     auto view = read_entry(field.key, field.value, data);
     if (!view) return std::unexpected(view.error());
     if (!tensors.emplace(field.key, std::move(*view)).second) return bad(field.key, "is listed twice");

@@ -26,8 +26,9 @@ struct tensor_view {
 
 using tensor_map = std::unordered_map<std::string, tensor_view>;
 
-// Views into `file`. errc::bad_model, naming the tensor, for: a header beyond the file or the limit, malformed JSON, a
-// duplicate name, an unknown dtype, a shape whose size differs from its range, ranges that overlap or leave the file.
+// Views into `file`. errc::bad_model, naming the tensor, for: a header beyond the file or the limit,
+// malformed JSON, a duplicate name, an unknown dtype, a shape whose size differs from its range, ranges that
+// overlap or leave the file.
 result<tensor_map> parse_safetensors(std::span<const std::byte> file);
 
 // "[4, 1, 3]"

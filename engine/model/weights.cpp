@@ -35,7 +35,9 @@ class binder final {
     return values;
   }
 
-  std::vector<float> take_floats(const std::string& name, std::int64_t size) { return take_floats(name, {{size}}); }
+  std::vector<float> take_floats(const std::string& name, std::int64_t size) {
+    return take_floats(name, {{size}});
+  }
 
   const tensor_view* peek(const std::string& name) const { return out_.files.find(name); }
   const std::optional<error>& fault() const noexcept { return fault_; }
@@ -61,11 +63,13 @@ class binder final {
       return nullptr;
     }
     if (!float_type(*tensor)) {
-      fault_ = error{errc::unsupported, "tensor \"" + name + "\" is " + tensor->dtype + "; this build runs BF16, F16, F32"};
+      fault_ = error{errc::unsupported,
+                     "tensor \"" + name + "\" is " + tensor->dtype + "; this build runs BF16, F16, F32"};
       return nullptr;
     }
     out_.weight_bytes += static_cast<std::int64_t>(tensor->data.size());
-    out_.parameter_count += static_cast<std::int64_t>(tensor->data.size() / kernels::size_bytes(*float_type(*tensor)));
+    out_.parameter_count +=
+        static_cast<std::int64_t>(tensor->data.size() / kernels::size_bytes(*float_type(*tensor)));
     return tensor;
   }
 
@@ -82,7 +86,8 @@ class binder final {
 };
 
 // Stored [C, 1, K]; the kernels want all channels of one tap side by side.
-std::vector<float> take_taps(binder& bind, const std::string& name, std::int64_t channels, std::int64_t taps) {
+std::vector<float> take_taps(binder& bind, const std::string& name, std::int64_t channels,
+                             std::int64_t taps) {
   const std::vector<float> stored = bind.take_floats(name, {{channels, 1, taps}, {channels, taps}});
   std::vector<float> out(stored.size());
   for (std::size_t i = 0; i < stored.size(); ++i) {
@@ -97,7 +102,8 @@ std::vector<float> take_taps(binder& bind, const std::string& name, std::int64_t
 std::vector<float> take_a_log(binder& bind, const std::string& name, std::int64_t heads) {
   std::vector<shape> accepted{{1, 1, heads, 1}, {heads}};
   const tensor_view* tensor = bind.peek(name);
-  if (tensor != nullptr && tensor->shape.size() == 1 && tensor->shape[0] > heads) accepted.push_back(tensor->shape);
+  if (tensor != nullptr && tensor->shape.size() == 1 && tensor->shape[0] > heads)
+    accepted.push_back(tensor->shape);
   std::vector<float> values = bind.take_floats(name, accepted);
   if (!values.empty()) values.resize(static_cast<std::size_t>(heads));
   return values;
@@ -136,7 +142,8 @@ mla_weights bind_mla(binder& bind, const model_config& c, const std::string& pre
   }
   w.kv_a = bind.take_matrix(prefix + "kv_a_proj_with_mqa.weight", c.latent_width(), c.hidden_size);
   w.kv_norm = bind.take_floats(prefix + "kv_a_layernorm.weight", c.kv_lora_rank);
-  w.kv_b = bind.take_matrix(prefix + "kv_b_proj.weight", c.mla_heads * (c.nope_dim + c.value_dim), c.kv_lora_rank);
+  w.kv_b =
+      bind.take_matrix(prefix + "kv_b_proj.weight", c.mla_heads * (c.nope_dim + c.value_dim), c.kv_lora_rank);
   w.out = bind.take_matrix(prefix + "o_proj.weight", c.hidden_size, c.mla_heads * c.value_dim);
   return w;
 }
@@ -170,8 +177,9 @@ result<model_weights> bind_weights(const model_config& config, checkpoint files)
   out.files = std::move(files);
   binder bind(out);
   out.embedding = bind.take_matrix("model.embed_tokens.weight", config.vocab_size, config.hidden_size);
-  out.head = config.tie_word_embeddings ? out.embedding
-                                        : bind.take_matrix("lm_head.weight", config.vocab_size, config.hidden_size);
+  out.head = config.tie_word_embeddings
+                 ? out.embedding
+                 : bind.take_matrix("lm_head.weight", config.vocab_size, config.hidden_size);
   out.norm = bind.take_floats("model.norm.weight", config.hidden_size);
   for (std::int32_t i = 0; i < config.layer_count() && !bind.fault(); ++i) {
     const std::string prefix = "model.layers." + std::to_string(i) + ".";

@@ -1,5 +1,6 @@
-// A checkpoint's tensors bound to their places in the network, every shape checked. Matrices stay in the mapped files in their
-// stored dtype; vectors (norms, biases, convolution taps) are widened to float once. Immutable after bind; any thread.
+// A checkpoint's tensors bound to their places in the network, every shape checked. Matrices stay in the
+// mapped files in their stored dtype; vectors (norms, biases, convolution taps) are widened to float once.
+// Immutable after bind; any thread.
 #pragma once
 
 #include <cstddef>
@@ -20,27 +21,27 @@ using kernels::matrix;
 
 // Letters as in kernels/params.hpp; M = hidden_size, C = kda_channels.
 struct kda_weights {
-  matrix q, k, v;                              // [C, M]
-  std::vector<float> q_conv, k_conv, v_conv;   // [K, C] (stored [C, 1, K])
-  matrix decay_a;                              // [D, M]
-  matrix decay_b;                              // [C, D]
-  matrix gate_a;                               // [D, M]
-  matrix gate_b;                               // [C, D]
-  matrix beta;                                 // [H, M]
-  std::vector<float> a_log;                    // [H]
-  std::vector<float> dt_bias;                  // [C]
-  std::vector<float> norm;                     // [D]
-  matrix out;                                  // [M, C]
+  matrix q, k, v;                             // [C, M]
+  std::vector<float> q_conv, k_conv, v_conv;  // [K, C] (stored [C, 1, K])
+  matrix decay_a;                             // [D, M]
+  matrix decay_b;                             // [C, D]
+  matrix gate_a;                              // [D, M]
+  matrix gate_b;                              // [C, D]
+  matrix beta;                                // [H, M]
+  std::vector<float> a_log;                   // [H]
+  std::vector<float> dt_bias;                 // [C]
+  std::vector<float> norm;                    // [D]
+  matrix out;                                 // [M, C]
 };
 
 struct mla_weights {
-  matrix q;                    // [H * (Dn + Dr), M], or from the query latent when q_lora_rank > 0
-  matrix q_a;                  // [q_lora_rank, M]; null without
+  matrix q;                     // [H * (Dn + Dr), M], or from the query latent when q_lora_rank > 0
+  matrix q_a;                   // [q_lora_rank, M]; null without
   std::vector<float> q_a_norm;  // [q_lora_rank]
-  matrix kv_a;                 // [R + Dr, M]
-  std::vector<float> kv_norm;  // [R]
-  matrix kv_b;                 // [H * (Dn + Dv), R]
-  matrix out;                  // [M, H * Dv]
+  matrix kv_a;                  // [R + Dr, M]
+  std::vector<float> kv_norm;   // [R]
+  matrix kv_b;                  // [H * (Dn + Dv), R]
+  matrix out;                   // [M, H * Dv]
 };
 
 struct mlp_weights {
@@ -49,16 +50,16 @@ struct mlp_weights {
 };
 
 struct moe_weights {
-  matrix router;                   // [E, M]
-  std::vector<float> bias;         // [E]
-  std::vector<matrix> w1, w3;      // [E] of [F, M]
-  std::vector<matrix> w2;          // [E] of [M, F]
+  matrix router;               // [E, M]
+  std::vector<float> bias;     // [E]
+  std::vector<matrix> w1, w3;  // [E] of [F, M]
+  std::vector<matrix> w2;      // [E] of [M, F]
   std::optional<mlp_weights> shared;
 };
 
 struct layer_weights {
-  std::vector<float> input_norm;  // [M]
-  std::vector<float> post_norm;   // [M]
+  std::vector<float> input_norm;   // [M]
+  std::vector<float> post_norm;    // [M]
   std::optional<kda_weights> kda;  // one of these two
   std::optional<mla_weights> mla;
   std::optional<mlp_weights> dense;  // one of these two
@@ -67,17 +68,18 @@ struct layer_weights {
 
 struct model_weights {
   checkpoint files;
-  std::vector<std::unique_ptr<std::byte[]>> copies;  // matrices whose file offset is not aligned to their element
-  matrix embedding;                                  // [V, M]
-  matrix head;                                       // [V, M]
-  std::vector<float> norm;                           // [M]
+  std::vector<std::unique_ptr<std::byte[]>>
+      copies;               // matrices whose file offset is not aligned to their element
+  matrix embedding;         // [V, M]
+  matrix head;              // [V, M]
+  std::vector<float> norm;  // [M]
   std::vector<layer_weights> layers;
   std::int64_t parameter_count = 0;
   std::int64_t weight_bytes = 0;
 };
 
-// errc::bad_model names a missing tensor, or a misshaped one with both shapes; errc::unsupported a dtype. Unknown tensors are
-// tolerated.
+// errc::bad_model names a missing tensor, or a misshaped one with both shapes; errc::unsupported a dtype.
+// Unknown tensors are tolerated.
 result<model_weights> bind_weights(const model_config& config, checkpoint files);
 
 }  // namespace weir::engine::model

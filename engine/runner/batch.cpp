@@ -25,8 +25,9 @@ void batch::append(std::span<const std::int32_t> next, std::int32_t position, st
 }
 
 kernels::batch_view batch::view() const noexcept {
-  return {sequences.data(), row_sequence.data(), block_table.data(), static_cast<std::int32_t>(sequences.size()),
-          table_stride, row_count()};
+  return {sequences.data(),   row_sequence.data(),
+          block_table.data(), static_cast<std::int32_t>(sequences.size()),
+          table_stride,       row_count()};
 }
 
 }  // namespace weir::engine::runner

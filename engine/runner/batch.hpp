@@ -1,5 +1,5 @@
-// One step's work, flattened: rows of all sequences behind one another, each sequence's rows being consecutive tokens.
-// Plain data, rebuilt every step; one thread.
+// One step's work, flattened: rows of all sequences behind one another, each sequence's rows being
+// consecutive tokens. Plain data, rebuilt every step; one thread.
 #pragma once
 
 #include <cstdint>

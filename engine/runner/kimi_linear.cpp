@@ -93,10 +93,12 @@ void kimi_linear<A>::kda_inputs(const model::kda_weights& w, layer_memory& memor
   const kernels::context plain{&pool_, nullptr, 0};
   const A* x = normed_.data();
   A* low = low_.need(static_cast<std::int64_t>(rows) * config_.kda_dim);
-  const auto short_conv = [&](const kernels::matrix& weight, const std::vector<float>& taps, scratch<A>& tail, A* y) {
+  const auto short_conv = [&](const kernels::matrix& weight, const std::vector<float>& taps, scratch<A>& tail,
+                              A* y) {
     A* projected = projected_.need(cells);
     project(x, weight, projected, rows);
-    table_.short_conv({projected, taps.data(), tail.data(), y, work.view(), channels, config_.conv_taps}, plain);
+    table_.short_conv({projected, taps.data(), tail.data(), y, work.view(), channels, config_.conv_taps},
+                      plain);
   };
   A* q = q_.need(cells);
   A* k = k_.need(cells);
@@ -112,7 +114,8 @@ void kimi_linear<A>::kda_inputs(const model::kda_weights& w, layer_memory& memor
   project(x, w.decay_a, low, rows);
   project(low, w.decay_b, g, rows);
   project(x, w.beta, beta, rows);
-  table_.kda_gate({g, beta, w.dt_bias.data(), w.a_log.data(), rows, config_.kda_heads, config_.kda_dim}, plain);
+  table_.kda_gate({g, beta, w.dt_bias.data(), w.a_log.data(), rows, config_.kda_heads, config_.kda_dim},
+                  plain);
   project(x, w.gate_a, low, rows);
   project(low, w.gate_b, gate_.need(cells), rows);
 }
@@ -127,7 +130,8 @@ void kimi_linear<A>::kda_block(const model::kda_weights& w, layer_memory& memory
               config_.kda_heads, config_.kda_dim},
              plain);
   table_.gated_norm(
-      {o, gate_.data(), w.norm.data(), rows * config_.kda_heads, config_.kda_dim, config_.rms_norm_eps}, plain);
+      {o, gate_.data(), w.norm.data(), rows * config_.kda_heads, config_.kda_dim, config_.rms_norm_eps},
+      plain);
   project(o, w.out, delta_.data(), rows);
 }
 
@@ -151,8 +155,9 @@ void kimi_linear<A>::mla_block(const model::mla_weights& w, layer_memory& memory
   }
   A* latents = latents_.need(wide_rows * width);
   project(x, w.kv_a, latents, rows);
-  table_.rmsnorm({latents, w.kv_norm.data(), latents, rows, config_.kv_lora_rank, width, options_.latent_norm_eps},
-                 plain);
+  table_.rmsnorm(
+      {latents, w.kv_norm.data(), latents, rows, config_.kv_lora_rank, width, options_.latent_norm_eps},
+      plain);
   table_.mla_store({latents, memory.pages.data(), work.view(), width, options_.page_tokens}, plain);
   A* o = o_.need(wide_rows * config_.mla_heads * config_.value_dim);
   const kernels::mla_params<A> p{q,
@@ -193,9 +198,18 @@ void kimi_linear<A>::moe_block(const model::moe_weights& w, std::int32_t rows) {
   table_.router({logits, w.bias.data(), ids, weights, rows, config_.experts, chosen, config_.renormalize,
                  config_.routed_scale},
                 plain);
-  const kernels::experts_params<A> p{normed_.data(), w.w1.data(), w.w3.data(),     w.w2.data(),
-                                     ids,            weights,     delta_.data(),   rows,
-                                     config_.experts, chosen,     config_.hidden_size, config_.expert_width};
+  const kernels::experts_params<A> p{normed_.data(),
+                                     w.w1.data(),
+                                     w.w3.data(),
+                                     w.w2.data(),
+                                     ids,
+                                     weights,
+                                     delta_.data(),
+                                     rows,
+                                     config_.experts,
+                                     chosen,
+                                     config_.hidden_size,
+                                     config_.expert_width};
   table_.experts(p, workspace(table_.experts_workspace_bytes(p, pool_.thread_count())));
   if (!w.shared) return;
   const std::int64_t cells = wide_rows * config_.hidden_size;
@@ -214,13 +228,15 @@ void kimi_linear<A>::head(const batch& work) {
     std::copy_n(x_.data() + work.logit_rows[static_cast<std::size_t>(i)] * dim, dim, picked + i * dim);
   }
   norm_rows(picked, model_->weights.norm, picked, rows);
-  project(picked, model_->weights.head, logits_.need(static_cast<std::int64_t>(rows) * config_.vocab_size), rows);
+  project(picked, model_->weights.head, logits_.need(static_cast<std::int64_t>(rows) * config_.vocab_size),
+          rows);
 }
 
 template <class A>
 void kimi_linear<A>::copy_logits(std::int32_t index, std::span<double> out) const {
   assert(out.size() == static_cast<std::size_t>(config_.vocab_size));
-  std::copy_n(logits_.data() + static_cast<std::int64_t>(index) * config_.vocab_size, out.size(), out.begin());
+  std::copy_n(logits_.data() + static_cast<std::int64_t>(index) * config_.vocab_size, out.size(),
+              out.begin());
 }
 
 template <class A>
@@ -231,7 +247,8 @@ std::vector<double> kimi_linear<A>::kda_state_norms(std::int32_t slot) const {
     if (config_.layers[i] != model::layer_kind::kda) continue;
     const A* state = memory_[i].state.data() + slot * cells;
     double squares = 0.0;
-    for (std::int64_t c = 0; c < cells; ++c) squares += static_cast<double>(state[c]) * static_cast<double>(state[c]);
+    for (std::int64_t c = 0; c < cells; ++c)
+      squares += static_cast<double>(state[c]) * static_cast<double>(state[c]);
     norms.push_back(std::sqrt(squares));
   }
   return norms;

@@ -37,7 +37,8 @@ class scratch final {
 template <class A>
 class kimi_linear final : public model_runner {
  public:
-  kimi_linear(std::shared_ptr<const loaded_model> model, const runner_config& config, kernels::kernel_table<A> table);
+  kimi_linear(std::shared_ptr<const loaded_model> model, const runner_config& config,
+              kernels::kernel_table<A> table);
 
   void run(const batch& work) override;
   void copy_logits(std::int32_t index, std::span<double> out) const override;
@@ -70,16 +71,16 @@ class kimi_linear final : public model_runner {
   scratch<std::byte> workspace_;
 
   // Activations of one step. normed_ feeds a block, delta_ takes its output.
-  scratch<A> x_, normed_, delta_;             // [T, M]
-  scratch<A> low_;                            // [T, D] or [T, q_lora_rank]
-  scratch<A> projected_;                      // [T, C] before the convolution
-  scratch<A> q_, k_, v_, g_, gate_, o_;       // [T, C]; q_ and o_ also of the MLA block
-  scratch<A> beta_;                           // [T, H]
-  scratch<A> latents_;                        // [T, R + Dr]
-  scratch<A> mlp_gate_, mlp_up_, mlp_out_;    // [T, F], [T, F], [T, M]
+  scratch<A> x_, normed_, delta_;              // [T, M]
+  scratch<A> low_;                             // [T, D] or [T, q_lora_rank]
+  scratch<A> projected_;                       // [T, C] before the convolution
+  scratch<A> q_, k_, v_, g_, gate_, o_;        // [T, C]; q_ and o_ also of the MLA block
+  scratch<A> beta_;                            // [T, H]
+  scratch<A> latents_;                         // [T, R + Dr]
+  scratch<A> mlp_gate_, mlp_up_, mlp_out_;     // [T, F], [T, F], [T, M]
   scratch<A> router_logits_, router_weights_;  // [T, E], [T, k]
-  scratch<std::int32_t> router_ids_;          // [T, k]
-  scratch<A> picked_, logits_;                // [L, M], [L, V]
+  scratch<std::int32_t> router_ids_;           // [T, k]
+  scratch<A> picked_, logits_;                 // [L, M], [L, V]
 };
 
 extern template class kimi_linear<double>;

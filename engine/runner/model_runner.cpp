@@ -8,7 +8,9 @@ namespace weir::engine::runner {
 
 namespace {
 
-std::int64_t scalar_bytes(backend_kind backend) { return backend == backend_kind::reference ? 8 : 4; }
+std::int64_t scalar_bytes(backend_kind backend) {
+  return backend == backend_kind::reference ? 8 : 4;
+}
 
 }  // namespace
 
@@ -33,7 +35,8 @@ std::int64_t slot_bytes(const model::model_config& config, backend_kind backend)
   return layers * config.kda_channels() * per_channel * scalar_bytes(backend);
 }
 
-std::unique_ptr<model_runner> make_runner(std::shared_ptr<const loaded_model> model, const runner_config& config) {
+std::unique_ptr<model_runner> make_runner(std::shared_ptr<const loaded_model> model,
+                                          const runner_config& config) {
   if (config.backend == backend_kind::reference) {
     return std::make_unique<kimi_linear<double>>(std::move(model), config, kernels::make_reference_table());
   }

@@ -1,5 +1,5 @@
-// Runs batches through a model: owns the MLA pages, the KDA state slots and the activations, and turns rows into logits.
-// Knows nothing of requests. One thread (the worker's); kernels may use more inside a call.
+// Runs batches through a model: owns the MLA pages, the KDA state slots and the activations, and turns rows
+// into logits. Knows nothing of requests. One thread (the worker's); kernels may use more inside a call.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,8 @@
 
 namespace weir::engine::runner {
 
-// The published code builds kv_a_layernorm and q_a_layernorm without passing rms_norm_eps, so they use their class default.
+// The published code builds kv_a_layernorm and q_a_layernorm without passing rms_norm_eps, so they use their
+// class default.
 inline constexpr double k_latent_norm_eps = 1e-6;
 // x * rsqrt(sum(x²) + eps), on KDA queries and keys.
 inline constexpr double k_l2_norm_eps = 1e-6;
@@ -30,7 +31,8 @@ struct runner_config {
   std::int32_t slot_count = 1;
   std::int32_t page_count = 1;
   std::int32_t page_tokens = 64;
-  double latent_norm_eps = k_latent_norm_eps;  // the last two are set otherwise only to measure what they matter
+  double latent_norm_eps =
+      k_latent_norm_eps;  // the last two are set otherwise only to measure what they matter
   double l2_norm_eps = k_l2_norm_eps;
 };
 
@@ -38,7 +40,8 @@ class model_runner {
  public:
   virtual ~model_runner() = default;
 
-  // REQUIRES: token ids, slots and pages in range; a sequence's positions follow those already computed in its slot and pages.
+  // REQUIRES: token ids, slots and pages in range; a sequence's positions follow those already computed in
+  // its slot and pages.
   virtual void run(const batch& work) = 0;
 
   // Logits of logit_rows[index] of the last batch, widened. `out` is [V].
@@ -56,6 +59,7 @@ std::int64_t page_bytes(const model::model_config& config, backend_kind backend,
 std::int64_t slot_bytes(const model::model_config& config, backend_kind backend);
 
 // Throws std::bad_alloc when the pages and slots cannot be reserved.
-std::unique_ptr<model_runner> make_runner(std::shared_ptr<const loaded_model> model, const runner_config& config);
+std::unique_ptr<model_runner> make_runner(std::shared_ptr<const loaded_model> model,
+                                          const runner_config& config);
 
 }  // namespace weir::engine::runner

@@ -15,7 +15,9 @@ constexpr float k_logit_bias_max = 100.0F;
 constexpr std::size_t k_logit_bias_entries_max = 1024;
 
 // NaN is outside every range.
-bool inside(float value, float min, float max) { return value >= min && value <= max; }
+bool inside(float value, float min, float max) {
+  return value >= min && value <= max;
+}
 
 std::unexpected<error> out_of_range(const char* name, const char* range) {
   return fail(errc::bad_request, std::string(name) + " must be " + range);
@@ -25,7 +27,8 @@ std::unexpected<error> out_of_range(const char* name, const char* range) {
 
 result<void> check(const sampling_params& params, std::int32_t vocab_size) {
   if (!inside(params.temperature, 0.0F, k_temperature_max)) return out_of_range("temperature", "from 0 to 2");
-  if (!inside(params.top_p, std::numeric_limits<float>::min(), 1.0F)) return out_of_range("top_p", "above 0, at most 1");
+  if (!inside(params.top_p, std::numeric_limits<float>::min(), 1.0F))
+    return out_of_range("top_p", "above 0, at most 1");
   if (params.top_k < 0) return out_of_range("top_k", "0 (off) or more");
   if (!inside(params.min_p, 0.0F, 1.0F)) return out_of_range("min_p", "from 0 to 1");
   if (!inside(params.presence_penalty, -k_penalty_max, k_penalty_max)) {
@@ -37,10 +40,13 @@ result<void> check(const sampling_params& params, std::int32_t vocab_size) {
   if (params.top_logprobs < -1 || params.top_logprobs > k_top_logprobs_max) {
     return out_of_range("top_logprobs", "from 0 to 20");
   }
-  if (params.logit_bias.size() > k_logit_bias_entries_max) return out_of_range("logit_bias", "at most 1024 entries");
+  if (params.logit_bias.size() > k_logit_bias_entries_max)
+    return out_of_range("logit_bias", "at most 1024 entries");
   for (const auto& [token, bias] : params.logit_bias) {
-    if (token < 0 || token >= vocab_size) return out_of_range("logit_bias", "keyed by token ids of the vocabulary");
-    if (!inside(bias, -k_logit_bias_max, k_logit_bias_max)) return out_of_range("logit_bias", "from -100 to 100");
+    if (token < 0 || token >= vocab_size)
+      return out_of_range("logit_bias", "keyed by token ids of the vocabulary");
+    if (!inside(bias, -k_logit_bias_max, k_logit_bias_max))
+      return out_of_range("logit_bias", "from -100 to 100");
   }
   return {};
 }
@@ -125,7 +131,8 @@ void sampler::keep_nucleus() {
     if (kept == sorted) {
       const auto from = candidates_.begin() + static_cast<std::ptrdiff_t>(sorted);
       sorted = std::min(candidates_.size(), std::max(k_front, sorted * 4));
-      std::partial_sort(from, candidates_.begin() + static_cast<std::ptrdiff_t>(sorted), candidates_.end(), better);
+      std::partial_sort(from, candidates_.begin() + static_cast<std::ptrdiff_t>(sorted), candidates_.end(),
+                        better);
     }
     sum += candidates_[kept].weight;
     if (sum >= target) {

@@ -1,7 +1,8 @@
-// Logits to tokens for one sequence, exactly as sampling_params says. Order: log-probabilities of the model's own
-// distribution; then logit_bias and penalties; then argmax, or temperature, top_k, top_p of what that
+// Logits to tokens for one sequence, exactly as sampling_params says. Order: log-probabilities of the model's
+// own distribution; then logit_bias and penalties; then argmax, or temperature, top_k, top_p of what that
 // left, min_p and one draw.
-// Deterministic on every platform: the draw is a function of the seed and the token's index. One sequence, one thread.
+// Deterministic on every platform: the draw is a function of the seed and the token's index. One sequence,
+// one thread.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +24,8 @@ class sampler final {
   // REQUIRES: check(params, vocabulary) passed.
   explicit sampler(sampling_params params) : params_(std::move(params)) {}
 
-  // Picks the next token from `logits` [V] and counts it for the penalties. A NaN logit is never picked, unless all are
-  // (then token 0).
+  // Picks the next token from `logits` [V] and counts it for the penalties. A NaN logit is never picked,
+  // unless all are (then token 0).
   token_event next(std::span<const double> logits);
 
  private:

@@ -35,7 +35,8 @@ void scheduler::admit() {
 }
 
 void scheduler::plan_tokens(sequence& seq, std::int32_t count) {
-  const auto next = std::span(seq.tokens).subspan(static_cast<std::size_t>(seq.computed), static_cast<std::size_t>(count));
+  const auto next =
+      std::span(seq.tokens).subspan(static_cast<std::size_t>(seq.computed), static_cast<std::size_t>(count));
   batch_.append(next, seq.computed, seq.slot, seq.pages);
   if (seq.pending() == count) batch_.logit_rows.push_back(batch_.row_count() - 1);
   planned_.push_back({&seq, count});

@@ -1,9 +1,10 @@
-// Continuous batching: decides step by step which tokens of which sequences run next. Decode tokens come first, so that a
-// long prompt never delays them; what is left of the step's budget goes to prompts in chunks, oldest first.
+// Continuous batching: decides step by step which tokens of which sequences run next. Decode tokens come
+// first, so that a long prompt never delays them; what is left of the step's budget goes to prompts in
+// chunks, oldest first.
 //
-// A sequence is admitted, first come first served, when a state slot is free and the pages for its longest possible run are:
-// once running it can never lack memory, so nothing is preempted and nothing deadlocks.
-// No device, no clock, no thread: one thread (the worker's), or a test.
+// A sequence is admitted, first come first served, when a state slot is free and the pages for its longest
+// possible run are: once running it can never lack memory, so nothing is preempted and nothing deadlocks. No
+// device, no clock, no thread: one thread (the worker's), or a test.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +36,8 @@ class scheduler final {
   // The reference is valid until the next call.
   const runner::batch& plan();
 
-  // Marks the planned tokens as computed. Returns the sequences that now get a token, in the order of the batch's logit_rows.
+  // Marks the planned tokens as computed. Returns the sequences that now get a token, in the order of the
+  // batch's logit_rows.
   std::vector<sequence*> complete();
 
   // Takes a sequence out, running or waiting, and frees what it held. Null for an unknown id.

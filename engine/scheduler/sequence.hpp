@@ -1,5 +1,6 @@
-// One accepted request on its way through the engine. Owned by the scheduler, touched by the worker thread alone.
-// Invariant: 0 <= computed <= tokens.size(); pages cover prompt + max_new_tokens - 1 positions while it runs.
+// One accepted request on its way through the engine. Owned by the scheduler, touched by the worker thread
+// alone. Invariant: 0 <= computed <= tokens.size(); pages cover prompt + max_new_tokens - 1 positions while
+// it runs.
 #pragma once
 
 #include <algorithm>
@@ -39,9 +40,9 @@ struct sequence {
   std::int32_t prompt_count;
   std::int32_t max_new_tokens;
   std::vector<std::int32_t> stop_tokens;
-  std::int32_t computed = 0;         // tokens whose state and latents are stored
-  std::int32_t slot = -1;            // -1 while waiting
-  std::vector<std::int32_t> pages;   // in token order
+  std::int32_t computed = 0;        // tokens whose state and latents are stored
+  std::int32_t slot = -1;           // -1 while waiting
+  std::vector<std::int32_t> pages;  // in token order
 };
 
 }  // namespace weir::engine::scheduler

@@ -26,9 +26,12 @@ HWY_INLINE void gather(const embed_params<float>& p, std::int64_t begin, std::in
 
 void embed_rows(const embed_params<float>& p, std::int64_t begin, std::int64_t end) {
   switch (p.table.type) {
-    case dtype::f32: return gather<float>(p, begin, end);
-    case dtype::bf16: return gather<hwy::bfloat16_t>(p, begin, end);
-    case dtype::f16: return gather<hwy::float16_t>(p, begin, end);
+    case dtype::f32:
+      return gather<float>(p, begin, end);
+    case dtype::bf16:
+      return gather<hwy::bfloat16_t>(p, begin, end);
+    case dtype::f16:
+      return gather<hwy::float16_t>(p, begin, end);
   }
 }
 

@@ -9,7 +9,9 @@ namespace {
 
 constexpr std::size_t k_align_bytes = 64;
 
-constexpr std::size_t aligned(std::size_t bytes) { return (bytes + k_align_bytes - 1) / k_align_bytes * k_align_bytes; }
+constexpr std::size_t aligned(std::size_t bytes) {
+  return (bytes + k_align_bytes - 1) / k_align_bytes * k_align_bytes;
+}
 
 // Rows sorted by expert (N = T * k), carved from the workspace.
 struct grouped_rows {
@@ -38,9 +40,12 @@ std::size_t layout(const experts_params<float>& p, std::byte* base, grouped_rows
   std::byte* up = carve(picks * width * sizeof(float));
   std::byte* down = carve(picks * dim * sizeof(float));
   if (rows != nullptr) {
-    *rows = {reinterpret_cast<std::int32_t*>(begin), reinterpret_cast<std::int32_t*>(pick),
-             reinterpret_cast<float*>(x),            reinterpret_cast<float*>(gate),
-             reinterpret_cast<float*>(up),           reinterpret_cast<float*>(down)};
+    *rows = {reinterpret_cast<std::int32_t*>(begin),
+             reinterpret_cast<std::int32_t*>(pick),
+             reinterpret_cast<float*>(x),
+             reinterpret_cast<float*>(gate),
+             reinterpret_cast<float*>(up),
+             reinterpret_cast<float*>(down)};
   }
   return used;
 }
@@ -55,13 +60,16 @@ void group(const experts_params<float>& p, const grouped_rows& rows) {
   for (std::int32_t e = p.experts; e > 0; --e) rows.begin[e] = rows.begin[e - 1];
   rows.begin[0] = 0;
   for (std::int64_t i = 0; i < picks; ++i) {
-    std::copy_n(p.x + static_cast<std::int64_t>(rows.pick[i] / p.per_token) * p.dim, p.dim, rows.x + i * p.dim);
+    std::copy_n(p.x + static_cast<std::int64_t>(rows.pick[i] / p.per_token) * p.dim, p.dim,
+                rows.x + i * p.dim);
   }
 }
 
 }  // namespace
 
-std::size_t experts_workspace_bytes(const experts_params<float>& p, int) { return layout(p, nullptr, nullptr); }
+std::size_t experts_workspace_bytes(const experts_params<float>& p, int) {
+  return layout(p, nullptr, nullptr);
+}
 
 void experts(const experts_params<float>& p, const context& ctx) {
   grouped_rows rows{};
@@ -94,7 +102,9 @@ void router(const router_params<float>& p, const context&) {
     const float* logits = p.logits + row * p.experts;
     std::int32_t* ids = p.ids + row * p.per_token;
     float* weights = p.weights + row * p.per_token;
-    const auto score = [logits](std::int32_t e) { return 1.0 / (1.0 + std::exp(-static_cast<double>(logits[e]))); };
+    const auto score = [logits](std::int32_t e) {
+      return 1.0 / (1.0 + std::exp(-static_cast<double>(logits[e])));
+    };
     double best_rank[k_experts_per_token_max];
     std::int32_t chosen = 0;
     for (std::int32_t e = 0; e < p.experts; ++e) {

@@ -9,7 +9,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace weir::kernels::cpu::HWY_NAMESPACE {
 
-// Rows x columns outputs at once: enough independent sums to hide the multiply-add latency, few enough for 32 registers.
+// Rows x columns outputs at once: enough independent sums to hide the multiply-add latency, few enough for 32
+// registers.
 constexpr int k_tile_rows = 4;
 constexpr int k_tile_cols = 4;
 
@@ -61,9 +62,12 @@ HWY_NOINLINE void columns(const gemm_params<float>& p, std::int64_t begin, std::
 
 void gemm_columns(const gemm_params<float>& p, std::int64_t begin, std::int64_t end) {
   switch (p.b.type) {
-    case dtype::f32: return columns<float>(p, begin, end);
-    case dtype::bf16: return columns<hwy::bfloat16_t>(p, begin, end);
-    case dtype::f16: return columns<hwy::float16_t>(p, begin, end);
+    case dtype::f32:
+      return columns<float>(p, begin, end);
+    case dtype::bf16:
+      return columns<hwy::bfloat16_t>(p, begin, end);
+    case dtype::f16:
+      return columns<hwy::float16_t>(p, begin, end);
   }
 }
 

@@ -11,7 +11,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace weir::kernels::cpu::HWY_NAMESPACE {
 
-// Inputs of one sequence around its range: row `index` counts from the range's start, negative rows come from the state.
+// Inputs of one sequence around its range: row `index` counts from the range's start, negative rows come from
+// the state.
 struct conv_rows {
   const float* x;
   float* state;
@@ -26,12 +27,13 @@ struct conv_rows {
   }
 };
 
-HWY_INLINE void conv_sequence(const short_conv_params<float>& p, const sequence_range& seq, std::int64_t channel,
-                              std::int64_t left) {
+HWY_INLINE void conv_sequence(const short_conv_params<float>& p, const sequence_range& seq,
+                              std::int64_t channel, std::int64_t left) {
   const std::int64_t channels = p.channels;
   const std::int64_t depth = p.taps - 1;
   const std::int64_t first = seq.row * channels;
-  const conv_rows rows{p.x + first, p.state + seq.slot * depth * channels, channels, depth, seq.position == 0};
+  const conv_rows rows{p.x + first, p.state + seq.slot * depth * channels, channels, depth,
+                       seq.position == 0};
   for (std::int64_t token = 0; token < seq.count; ++token) {
     vec sum = hn::Zero(floats());
     for (std::int64_t tap = 0; tap < p.taps; ++tap) {
@@ -40,7 +42,8 @@ HWY_INLINE void conv_sequence(const short_conv_params<float>& p, const sequence_
     }
     store_up_to(hn::Mul(sum, sigmoid(sum)), p.y + first + token * channels + channel, left);
   }
-  // Oldest first: entry i is read from entry i + count or from the batch, so nothing is overwritten before it is read.
+  // Oldest first: entry i is read from entry i + count or from the batch, so nothing is overwritten before it
+  // is read.
   for (std::int64_t i = 0; i < depth; ++i) {
     store_up_to(rows.load(seq.count - depth + i, channel, left), rows.state + i * channels + channel, left);
   }
@@ -95,7 +98,8 @@ HWY_INLINE void kda_columns(const kda_token& t, float* state, std::int64_t dim, 
   for (std::int64_t i = 0; i < dim; ++i) {
     const vec key = hn::Set(floats(), t.decayed_k[i]);
     const float* row = state + i * dim + j;
-    for (int n = 0; n < Vectors; ++n) read[n] = hn::MulAdd(key, hn::LoadU(floats(), row + n * lanes), read[n]);
+    for (int n = 0; n < Vectors; ++n)
+      read[n] = hn::MulAdd(key, hn::LoadU(floats(), row + n * lanes), read[n]);
   }
   for (int n = 0; n < Vectors; ++n) {
     const vec value = hn::LoadU(floats(), t.v + j + n * lanes);
@@ -141,7 +145,8 @@ HWY_INLINE void kda_step(const kda_params<float>& p, float* state, std::int64_t 
     store_up_to(factor, decay + i, dim - i);
     store_up_to(hn::Mul(factor, load_up_to(p.k + at + i, dim - i)), decayed_k + i, dim - i);
   }
-  const kda_token token{p.q + at, p.k + at, p.v + at, p.beta[row * p.heads + head], decay, decayed_k, p.o + at};
+  const kda_token token{p.q + at, p.k + at,  p.v + at, p.beta[row * p.heads + head],
+                        decay,    decayed_k, p.o + at};
   std::int64_t j = 0;
   for (; j + k_vectors * lanes <= dim; j += k_vectors * lanes) kda_columns<k_vectors>(token, state, dim, j);
   for (; j + lanes <= dim; j += lanes) kda_columns<1>(token, state, dim, j);
@@ -171,20 +176,24 @@ HWY_EXPORT(kda_items);
 
 void short_conv(const short_conv_params<float>& p, const context& ctx) {
   split(ctx, p.channels, static_cast<std::int64_t>(p.batch.row_count) * p.taps,
-        [&p](std::int64_t begin, std::int64_t end, int) { HWY_DYNAMIC_DISPATCH(conv_blocks)(p, begin, end); });
+        [&p](std::int64_t begin, std::int64_t end, int) {
+          HWY_DYNAMIC_DISPATCH(conv_blocks)(p, begin, end);
+        });
 }
 
 void kda_gate(const kda_gate_params<float>& p, const context& ctx) {
   constexpr std::int64_t k_softplus_work = 32;  // in multiply-adds
   split(ctx, p.rows, static_cast<std::int64_t>(p.heads) * p.dim * k_softplus_work,
-        [&p](std::int64_t begin, std::int64_t end, int) { HWY_DYNAMIC_DISPATCH(gate_rows)(p, begin, end); });
+        [&p](std::int64_t begin, std::int64_t end, int) { HWY_DYNAMIC_DISPATCH(gate_rows)
+                                                          (p, begin, end); });
 }
 
 void kda(const kda_params<float>& p, const context& ctx) {
   const std::int64_t sequences = p.batch.sequence_count > 0 ? p.batch.sequence_count : 1;
   const std::int64_t work = p.batch.row_count / sequences * p.dim * p.dim * 4;
   split(ctx, static_cast<std::int64_t>(p.batch.sequence_count) * p.heads, work,
-        [&p](std::int64_t begin, std::int64_t end, int) { HWY_DYNAMIC_DISPATCH(kda_items)(p, begin, end); });
+        [&p](std::int64_t begin, std::int64_t end, int) { HWY_DYNAMIC_DISPATCH(kda_items)
+                                                          (p, begin, end); });
 }
 
 }  // namespace weir::kernels::cpu

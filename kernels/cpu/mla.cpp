@@ -52,13 +52,15 @@ HWY_INLINE void attend(const mla_params<float>& p, const std::int32_t* pages, st
     largest = page_largest;
     total = total * rescale + exponentiate(scratch.scores, here, largest);
     scale_by(rescale, scratch.mixed, p.rank);
-    for (std::int64_t i = 0; i < here; ++i) add_scaled(scratch.scores[i], page + i * width, scratch.mixed, p.rank);
+    for (std::int64_t i = 0; i < here; ++i)
+      add_scaled(scratch.scores[i], page + i * width, scratch.mixed, p.rank);
   }
   scale_by(1.0F / total, scratch.mixed, p.rank);
 }
 
 template <class W>
-HWY_INLINE void heads(const mla_params<float>& p, std::int64_t begin, std::int64_t end, const mla_scratch& scratch) {
+HWY_INLINE void heads(const mla_params<float>& p, std::int64_t begin, std::int64_t end,
+                      const mla_scratch& scratch) {
   const std::int64_t query_dim = p.nope_dim + p.rope_dim;
   for (std::int64_t item = begin; item < end; ++item) {
     const std::int64_t row = item / p.heads;
@@ -69,7 +71,8 @@ HWY_INLINE void heads(const mla_params<float>& p, std::int64_t begin, std::int64
     const W* up_key = static_cast<const W*>(p.kv_b.data) + head * (p.nope_dim + p.value_dim) * p.rank;
     const W* up_value = up_key + static_cast<std::int64_t>(p.nope_dim) * p.rank;
     std::fill_n(scratch.query, p.rank, 0.0F);
-    for (std::int64_t i = 0; i < p.nope_dim; ++i) add_scaled(q[i], up_key + i * p.rank, scratch.query, p.rank);
+    for (std::int64_t i = 0; i < p.nope_dim; ++i)
+      add_scaled(q[i], up_key + i * p.rank, scratch.query, p.rank);
     std::copy_n(q + p.nope_dim, p.rope_dim, scratch.query + p.rank);
     const std::int64_t table = static_cast<std::int64_t>(sequence) * p.batch.table_stride;
     attend(p, p.batch.block_table + table, seq.position + (row - seq.row) + 1, scratch);
@@ -82,9 +85,12 @@ void mla_heads(const mla_params<float>& p, std::int64_t begin, std::int64_t end,
   const mla_scratch scratch{scratch_floats, scratch_floats + p.rank + p.rope_dim,
                             scratch_floats + 2 * static_cast<std::int64_t>(p.rank) + p.rope_dim};
   switch (p.kv_b.type) {
-    case dtype::f32: return heads<float>(p, begin, end, scratch);
-    case dtype::bf16: return heads<hwy::bfloat16_t>(p, begin, end, scratch);
-    case dtype::f16: return heads<hwy::float16_t>(p, begin, end, scratch);
+    case dtype::f32:
+      return heads<float>(p, begin, end, scratch);
+    case dtype::bf16:
+      return heads<hwy::bfloat16_t>(p, begin, end, scratch);
+    case dtype::f16:
+      return heads<hwy::float16_t>(p, begin, end, scratch);
   }
 }
 

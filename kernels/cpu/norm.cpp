@@ -11,7 +11,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace weir::kernels::cpu::HWY_NAMESPACE {
 
-HWY_INLINE void scaled_product(const float* x, float factor, const float* weight, float* y, std::int64_t count) {
+HWY_INLINE void scaled_product(const float* x, float factor, const float* weight, float* y,
+                               std::int64_t count) {
   const std::int64_t lanes = lane_count();
   const vec wide = hn::Set(floats(), factor);
   std::int64_t i = 0;

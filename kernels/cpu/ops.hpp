@@ -1,5 +1,5 @@
-// The vectorised float32 operations, to be put into a table. Work is split over context::pool; each index range is one call
-// of a body compiled for several instruction sets, chosen once per process by Highway.
+// The vectorised float32 operations, to be put into a table. Work is split over context::pool; each index
+// range is one call of a body compiled for several instruction sets, chosen once per process by Highway.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,6 @@
-// Vector helpers shared by the CPU operations, compiled once per instruction set; included after hwy/foreach_target.h.
-// Every reduction keeps one accumulator order that depends on the length alone, so results do not depend on the batch.
+// Vector helpers shared by the CPU operations, compiled once per instruction set; included after
+// hwy/foreach_target.h. Every reduction keeps one accumulator order that depends on the length alone, so
+// results do not depend on the batch.
 #if defined(WEIR_KERNELS_CPU_VEC_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef WEIR_KERNELS_CPU_VEC_INL_HPP
 #undef WEIR_KERNELS_CPU_VEC_INL_HPP
@@ -21,18 +22,26 @@ namespace hn = hwy::HWY_NAMESPACE;
 using floats = hn::ScalableTag<float>;
 using vec = hn::Vec<floats>;
 
-HWY_INLINE std::int64_t lane_count() { return static_cast<std::int64_t>(hn::Lanes(floats())); }
+HWY_INLINE std::int64_t lane_count() {
+  return static_cast<std::int64_t>(hn::Lanes(floats()));
+}
 
 // The stored element types as Highway names them.
-HWY_INLINE vec load_wide(const float* p) { return hn::LoadU(floats(), p); }
+HWY_INLINE vec load_wide(const float* p) {
+  return hn::LoadU(floats(), p);
+}
 HWY_INLINE vec load_wide(const hwy::bfloat16_t* p) {
   return hn::PromoteTo(floats(), hn::LoadU(hn::Rebind<hwy::bfloat16_t, floats>(), p));
 }
 HWY_INLINE vec load_wide(const hwy::float16_t* p) {
   return hn::PromoteTo(floats(), hn::LoadU(hn::Rebind<hwy::float16_t, floats>(), p));
 }
-HWY_INLINE float load_one(const float* p) { return *p; }
-HWY_INLINE float load_one(const hwy::bfloat16_t* p) { return bf16_to_float(p->bits); }
+HWY_INLINE float load_one(const float* p) {
+  return *p;
+}
+HWY_INLINE float load_one(const hwy::bfloat16_t* p) {
+  return bf16_to_float(p->bits);
+}
 HWY_INLINE float load_one(const hwy::float16_t* p) {
   std::uint16_t bits;
   std::memcpy(&bits, p, sizeof bits);
@@ -61,7 +70,9 @@ HWY_INLINE void store_up_to(vec v, float* p, std::int64_t count) {
   }
 }
 
-HWY_INLINE float sum_lanes(vec v) { return hn::GetLane(hn::SumOfLanes(floats(), v)); }
+HWY_INLINE float sum_lanes(vec v) {
+  return hn::GetLane(hn::SumOfLanes(floats(), v));
+}
 
 template <class W>
 HWY_INLINE float dot(const float* a, const W* b, std::int64_t count) {
@@ -90,11 +101,13 @@ HWY_INLINE void scale_by(float factor, float* x, std::int64_t count) {
   const std::int64_t lanes = lane_count();
   const vec wide = hn::Set(floats(), factor);
   std::int64_t i = 0;
-  for (; i + lanes <= count; i += lanes) hn::StoreU(hn::Mul(wide, hn::LoadU(floats(), x + i)), floats(), x + i);
+  for (; i + lanes <= count; i += lanes)
+    hn::StoreU(hn::Mul(wide, hn::LoadU(floats(), x + i)), floats(), x + i);
   for (; i < count; ++i) x[i] *= factor;
 }
 
-// Transcendental functions exist as vectors only: a tail in scalar code would round differently from the body.
+// Transcendental functions exist as vectors only: a tail in scalar code would round differently from the
+// body.
 HWY_INLINE vec sigmoid(vec x) {
   const vec one = hn::Set(floats(), 1.0F);
   return hn::Div(one, hn::Add(one, hn::Exp(floats(), hn::Neg(x))));

@@ -18,7 +18,8 @@ void router(const router_params<double>& p, const context&) {
       for (std::int32_t e = 0; e < p.experts; ++e) {
         if (std::find(ids, ids + i, e) != ids + i) continue;
         const double rank = score[static_cast<std::size_t>(e)] + static_cast<double>(p.bias[e]);
-        if (best < 0 || rank > score[static_cast<std::size_t>(best)] + static_cast<double>(p.bias[best])) best = e;
+        if (best < 0 || rank > score[static_cast<std::size_t>(best)] + static_cast<double>(p.bias[best]))
+          best = e;
       }
       ids[i] = best;
       p.weights[row * p.per_token + i] = score[static_cast<std::size_t>(best)];
@@ -43,7 +44,8 @@ void experts(const experts_params<double>& p, const context& ctx) {
       silu_mul({gate.data(), up.data(), p.width}, ctx);
       gemm({gate.data(), p.w2[expert], down.data(), 1}, ctx);
       const double weight = p.weights[row * p.per_token + i];
-      for (std::int32_t d = 0; d < p.dim; ++d) p.y[row * p.dim + d] += weight * down[static_cast<std::size_t>(d)];
+      for (std::int32_t d = 0; d < p.dim; ++d)
+        p.y[row * p.dim + d] += weight * down[static_cast<std::size_t>(d)];
     }
   }
 }

@@ -7,12 +7,13 @@ namespace weir::kernels::ref {
 namespace {
 
 // Input `back` tokens before row `token` of the range: from the batch, else from the state.
-double conv_input(const short_conv_params<double>& p, const sequence_range& seq, std::int32_t token, std::int32_t back,
-                  std::int32_t channel) {
+double conv_input(const short_conv_params<double>& p, const sequence_range& seq, std::int32_t token,
+                  std::int32_t back, std::int32_t channel) {
   const std::int64_t channels = p.channels;
   if (back <= token) return p.x[(seq.row + token - back) * channels + channel];
   if (seq.position == 0) return 0.0;
-  const std::int64_t slot_row = static_cast<std::int64_t>(seq.slot) * (p.taps - 1) + (p.taps - 1) - (back - token);
+  const std::int64_t slot_row =
+      static_cast<std::int64_t>(seq.slot) * (p.taps - 1) + (p.taps - 1) - (back - token);
   return p.state[slot_row * channels + channel];
 }
 
@@ -21,7 +22,8 @@ void update_conv_state(const short_conv_params<double>& p, const sequence_range&
   for (std::int32_t channel = 0; channel < p.channels; ++channel) {
     double last[k_conv_taps_max];
     // The input that is `depth - i - 1` before the range's last one.
-    for (std::int32_t i = 0; i < depth; ++i) last[i] = conv_input(p, seq, seq.count - 1, depth - 1 - i, channel);
+    for (std::int32_t i = 0; i < depth; ++i)
+      last[i] = conv_input(p, seq, seq.count - 1, depth - 1 - i, channel);
     for (std::int32_t i = 0; i < depth; ++i) {
       p.state[(static_cast<std::int64_t>(seq.slot) * depth + i) * p.channels + channel] = last[i];
     }

@@ -14,8 +14,8 @@ const double* latent_at(const mla_params<double>& p, std::int32_t sequence, std:
 }
 
 // Softmax weights of one head's query over positions [0, count).
-void attend(const mla_params<double>& p, std::int32_t sequence, std::int32_t count, const std::vector<double>& query,
-            std::vector<double>& probability) {
+void attend(const mla_params<double>& p, std::int32_t sequence, std::int32_t count,
+            const std::vector<double>& query, std::vector<double>& probability) {
   const double scale = 1.0 / std::sqrt(static_cast<double>(p.nope_dim + p.rope_dim));
   probability.resize(static_cast<std::size_t>(count));
   double largest = -HUGE_VAL;

@@ -7,9 +7,15 @@
 
 namespace weir::kernels::ref {
 
-inline double sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
-inline double silu(double x) { return x * sigmoid(x); }
-inline double softplus(double x) { return std::fmax(x, 0.0) + std::log1p(std::exp(-std::fabs(x))); }
+inline double sigmoid(double x) {
+  return 1.0 / (1.0 + std::exp(-x));
+}
+inline double silu(double x) {
+  return x * sigmoid(x);
+}
+inline double softplus(double x) {
+  return std::fmax(x, 0.0) + std::log1p(std::exp(-std::fabs(x)));
+}
 
 inline double at(const matrix& m, std::int64_t row, std::int64_t col) {
   return static_cast<double>(load_weight(m.data, m.type, static_cast<std::size_t>(row * m.cols + col)));

@@ -1,8 +1,8 @@
 // The engine through its public boundary, with the bundled model.
 #include "engine/engine.hpp"
 
-#include <catch2/catch.hpp>
 #include <atomic>
+#include <catch2/catch.hpp>
 #include <chrono>
 #include <filesystem>
 #include <future>
@@ -158,8 +158,10 @@ TEST_CASE("requests that the model cannot take are refused before any work", "[e
       {"no new tokens", errc::bad_request, [](generate_request& r) { r.max_new_tokens = 0; }},
       {"most negative", errc::bad_request, [](generate_request& r) { r.max_new_tokens = INT32_MIN; }},
       {"too many new tokens", errc::context_length, [](generate_request& r) { r.max_new_tokens = 8190; }},
-      {"as many as can be asked", errc::context_length, [](generate_request& r) { r.max_new_tokens = INT32_MAX; }},
-      {"prompt fills the context", errc::context_length, [](generate_request& r) { r.prompt.assign(8192, 1); }},
+      {"as many as can be asked", errc::context_length,
+       [](generate_request& r) { r.max_new_tokens = INT32_MAX; }},
+      {"prompt fills the context", errc::context_length,
+       [](generate_request& r) { r.prompt.assign(8192, 1); }},
       {"stop token outside", errc::bad_request, [](generate_request& r) { r.stop_tokens = {2304}; }},
       {"too many stop tokens", errc::bad_request, [](generate_request& r) { r.stop_tokens.assign(65, 1); }},
       {"sampling", errc::bad_request, [](generate_request& r) { r.sampling.temperature = 3.0F; }},
@@ -291,7 +293,8 @@ TEST_CASE("many threads submit and cancel; every accepted request finishes once"
     threads.emplace_back([&, t] {
       for (std::uint64_t i = 0; i < 40; ++i) {
         auto sink = std::make_shared<collector>();
-        generate_request request = request_of({2051, 279, 2065}, static_cast<std::int32_t>(1 + (t * 37 + i * 13) % 60));
+        generate_request request =
+            request_of({2051, 279, 2065}, static_cast<std::int32_t>(1 + (t * 37 + i * 13) % 60));
         request.prompt.resize(3 + (i * 29 + t) % 300, 5);
         const auto id = under_test->submit(std::move(request), sink);
         if (!id) {

@@ -24,7 +24,8 @@ TEST_CASE("gemm", "[kernels]") {
       for (const std::int32_t rows : {1, 2, 3, 4, 5, 8, 13}) {
         for (const std::int32_t cols : {1, 3, 4, 6, 33}) {
           for (const std::int32_t depth : {1, 2, 7, 8, 15, 16, 17, 31, 64, 100, 259}) {
-            INFO("dtype " << static_cast<int>(type) << " [" << rows << "," << depth << "] x [" << cols << "," << depth << "]");
+            INFO("dtype " << static_cast<int>(type) << " [" << rows << "," << depth << "] x [" << cols << ","
+                          << depth << "]");
             const both a(random, static_cast<std::int64_t>(rows) * depth);
             const stored_matrix b(random, type, cols, depth);
             both c = zeros(static_cast<std::int64_t>(rows) * cols);
@@ -78,10 +79,12 @@ TEST_CASE("router", "[kernels]") {
         const both bias(random, experts, 0.0, 0.2);
         both weights = zeros(static_cast<std::int64_t>(rows) * chosen);
         std::vector<std::int32_t> ours(static_cast<std::size_t>(rows * chosen)), theirs = ours;
-        k_reference.router({logits.wide.data(), bias.narrow.data(), theirs.data(), weights.wide.data(), rows, experts, chosen,
-                            renormalize, 2.446}, {});
-        k_cpu.router({logits.narrow.data(), bias.narrow.data(), ours.data(), weights.narrow.data(), rows, experts, chosen,
-                      renormalize, 2.446}, {});
+        k_reference.router({logits.wide.data(), bias.narrow.data(), theirs.data(), weights.wide.data(), rows,
+                            experts, chosen, renormalize, 2.446},
+                           {});
+        k_cpu.router({logits.narrow.data(), bias.narrow.data(), ours.data(), weights.narrow.data(), rows,
+                      experts, chosen, renormalize, 2.446},
+                     {});
         CHECK(ours == theirs);
         for (std::size_t i = 0; i < weights.wide.size(); ++i) {
           CHECK(weights.wide[i] > 0.0);
@@ -115,7 +118,8 @@ TEST_CASE("experts", "[kernels]") {
   struct row {
     std::int32_t rows, experts, chosen, dim, width;
   };
-  const row rows[] = {{1, 1, 1, 1, 1}, {1, 8, 2, 33, 17}, {7, 4, 4, 16, 31}, {20, 5, 1, 40, 8}, {65, 9, 3, 64, 24}};
+  const row rows[] = {
+      {1, 1, 1, 1, 1}, {1, 8, 2, 33, 17}, {7, 4, 4, 16, 31}, {20, 5, 1, 40, 8}, {65, 9, 3, 64, 24}};
   for (const row& r : rows) {
     for (const dtype type : k_dtypes) {
       INFO(r.rows << " rows, " << r.experts << " experts, " << r.chosen << " chosen");
@@ -134,11 +138,12 @@ TEST_CASE("experts", "[kernels]") {
         for (std::int32_t i = 0; i < r.chosen; ++i) ids.push_back((first + i) % r.experts);
       }
       both y = zeros(static_cast<std::int64_t>(r.rows) * r.dim);
-      k_reference.experts({x.wide.data(), w1.data(), w3.data(), w2.data(), ids.data(), weights.wide.data(), y.wide.data(),
-                           r.rows, r.experts, r.chosen, r.dim, r.width}, {});
-      const kernels::experts_params<float> p{x.narrow.data(), w1.data(), w3.data(), w2.data(), ids.data(),
-                                             weights.narrow.data(), y.narrow.data(), r.rows, r.experts, r.chosen, r.dim,
-                                             r.width};
+      k_reference.experts({x.wide.data(), w1.data(), w3.data(), w2.data(), ids.data(), weights.wide.data(),
+                           y.wide.data(), r.rows, r.experts, r.chosen, r.dim, r.width},
+                          {});
+      const kernels::experts_params<float> p{
+          x.narrow.data(), w1.data(), w3.data(), w2.data(), ids.data(), weights.narrow.data(),
+          y.narrow.data(), r.rows,    r.experts, r.chosen,  r.dim,      r.width};
       kernels::thread_pool pool(2);
       const guarded_context ctx(pool, k_cpu.experts_workspace_bytes(p, 2));
       k_cpu.experts(p, ctx.get());

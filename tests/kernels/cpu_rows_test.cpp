@@ -9,7 +9,7 @@ using kernels::dtype;
 
 const auto k_reference = kernels::make_reference_table();
 const auto k_cpu = kernels::make_cpu_table();
-constexpr double k_row_tolerance = 2e-6;       // of the largest output: a handful of float32 roundings
+constexpr double k_row_tolerance = 2e-6;        // of the largest output: a handful of float32 roundings
 constexpr double k_recurrent_tolerance = 1e-5;  // roundings of up to ten tokens through the state
 constexpr std::int32_t k_dims[] = {1, 2, 7, 8, 15, 16, 17, 31, 32, 33, 64, 80, 100, 128};
 
@@ -28,7 +28,8 @@ TEST_CASE("rmsnorm", "[kernels]") {
       k_reference.rmsnorm({x.wide.data(), weight.narrow.data(), x.wide.data(), 6, dim, stride, 1e-5}, {});
       k_cpu.rmsnorm({x.narrow.data(), weight.narrow.data(), x.narrow.data(), 6, dim, stride, 1e-5}, {});
       check_close(x, k_row_tolerance);
-      for (std::int32_t i = dim; i < stride; ++i) CHECK(x.narrow[static_cast<std::size_t>(i)] == before.narrow[static_cast<std::size_t>(i)]);
+      for (std::int32_t i = dim; i < stride; ++i)
+        CHECK(x.narrow[static_cast<std::size_t>(i)] == before.narrow[static_cast<std::size_t>(i)]);
     }
   }
 }
@@ -86,8 +87,11 @@ TEST_CASE("kda_gate, also where softplus saturates", "[kernels]") {
       both beta(random, 4L * heads, 0.0, 5.0);
       const both dt_bias(random, heads * dim, -3.0, 2.0);
       const both a_log(random, heads, 0.5, 1.0);
-      k_reference.kda_gate({g.wide.data(), beta.wide.data(), dt_bias.narrow.data(), a_log.narrow.data(), 4, heads, dim}, {});
-      k_cpu.kda_gate({g.narrow.data(), beta.narrow.data(), dt_bias.narrow.data(), a_log.narrow.data(), 4, heads, dim}, {});
+      k_reference.kda_gate(
+          {g.wide.data(), beta.wide.data(), dt_bias.narrow.data(), a_log.narrow.data(), 4, heads, dim}, {});
+      k_cpu.kda_gate(
+          {g.narrow.data(), beta.narrow.data(), dt_bias.narrow.data(), a_log.narrow.data(), 4, heads, dim},
+          {});
       check_close(g, k_row_tolerance);
       check_close(beta, k_row_tolerance);
     }
@@ -106,10 +110,12 @@ TEST_CASE("short_conv carries its tail in the slots", "[kernels]") {
         const both weight(random, taps * channels);
         both state(random, static_cast<std::int64_t>(batch.slots()) * (taps - 1) * channels);
         both y = zeros(static_cast<std::int64_t>(batch.rows()) * channels);
-        k_reference.short_conv({x.wide.data(), weight.narrow.data(), state.wide.data(), y.wide.data(), batch.view(), channels,
-                                taps}, {});
-        k_cpu.short_conv({x.narrow.data(), weight.narrow.data(), state.narrow.data(), y.narrow.data(), batch.view(), channels,
-                          taps}, {});
+        k_reference.short_conv({x.wide.data(), weight.narrow.data(), state.wide.data(), y.wide.data(),
+                                batch.view(), channels, taps},
+                               {});
+        k_cpu.short_conv({x.narrow.data(), weight.narrow.data(), state.narrow.data(), y.narrow.data(),
+                          batch.view(), channels, taps},
+                         {});
         check_close(y, k_row_tolerance);
         if (taps > 1) CHECK(std::equal(state.wide.begin(), state.wide.end(), state.narrow.begin()));
       }
@@ -135,10 +141,12 @@ TEST_CASE("kda recurrence", "[kernels]") {
       const both beta(random, batch.rows() * heads, 0.5, 0.5);
       both state(random, static_cast<std::int64_t>(batch.slots()) * heads * dim * dim);
       both o = zeros(cells);
-      k_reference.kda({q.wide.data(), k.wide.data(), v.wide.data(), g.wide.data(), beta.wide.data(), state.wide.data(),
-                       o.wide.data(), batch.view(), heads, dim}, {});
-      k_cpu.kda({q.narrow.data(), k.narrow.data(), v.narrow.data(), g.narrow.data(), beta.narrow.data(), state.narrow.data(),
-                 o.narrow.data(), batch.view(), heads, dim}, {&pool, nullptr, 0});
+      k_reference.kda({q.wide.data(), k.wide.data(), v.wide.data(), g.wide.data(), beta.wide.data(),
+                       state.wide.data(), o.wide.data(), batch.view(), heads, dim},
+                      {});
+      k_cpu.kda({q.narrow.data(), k.narrow.data(), v.narrow.data(), g.narrow.data(), beta.narrow.data(),
+                 state.narrow.data(), o.narrow.data(), batch.view(), heads, dim},
+                {&pool, nullptr, 0});
       check_close(o, k_recurrent_tolerance);
       check_close(state, k_recurrent_tolerance);
     }
@@ -151,7 +159,8 @@ TEST_CASE("mla_store and mla over pages", "[kernels]") {
   struct row {
     std::int32_t heads, nope, rope, value, rank, page_tokens;
   };
-  const row rows[] = {{1, 1, 0, 1, 1, 1}, {2, 16, 8, 16, 32, 4}, {3, 33, 17, 29, 50, 5}, {4, 128, 64, 128, 64, 16}};
+  const row rows[] = {
+      {1, 1, 0, 1, 1, 1}, {2, 16, 8, 16, 32, 4}, {3, 33, 17, 29, 50, 5}, {4, 128, 64, 128, 64, 16}};
   for (const row& r : rows) {
     for (const auto& parts : awkward_batches()) {
       for (const dtype type : {dtype::f32, dtype::bf16, dtype::f16}) {
@@ -163,13 +172,17 @@ TEST_CASE("mla_store and mla over pages", "[kernels]") {
         const both q(random, static_cast<std::int64_t>(batch.rows()) * r.heads * (r.nope + r.rope), 0.0, 0.5);
         const stored_matrix kv_b(random, type, r.heads * (r.nope + r.value), r.rank);
         both o = zeros(static_cast<std::int64_t>(batch.rows()) * r.heads * r.value);
-        k_reference.mla_store({latents.wide.data(), pages.wide.data(), batch.view(), width, r.page_tokens}, {});
+        k_reference.mla_store({latents.wide.data(), pages.wide.data(), batch.view(), width, r.page_tokens},
+                              {});
         k_cpu.mla_store({latents.narrow.data(), pages.narrow.data(), batch.view(), width, r.page_tokens}, {});
         REQUIRE(std::equal(pages.wide.begin(), pages.wide.end(), pages.narrow.begin()));
-        k_reference.mla({q.wide.data(), kv_b.view, pages.wide.data(), o.wide.data(), batch.view(), r.heads, r.nope, r.rope,
-                         r.value, r.rank, r.page_tokens}, {});
-        const kernels::mla_params<float> p{q.narrow.data(), kv_b.view, pages.narrow.data(), o.narrow.data(), batch.view(),
-                                           r.heads, r.nope, r.rope, r.value, r.rank, r.page_tokens};
+        k_reference.mla({q.wide.data(), kv_b.view, pages.wide.data(), o.wide.data(), batch.view(), r.heads,
+                         r.nope, r.rope, r.value, r.rank, r.page_tokens},
+                        {});
+        const kernels::mla_params<float> p{q.narrow.data(), kv_b.view,    pages.narrow.data(),
+                                           o.narrow.data(), batch.view(), r.heads,
+                                           r.nope,          r.rope,       r.value,
+                                           r.rank,          r.page_tokens};
         kernels::thread_pool pool(3);
         const guarded_context ctx(pool, k_cpu.mla_workspace_bytes(p, 3));
         k_cpu.mla(p, ctx.get());

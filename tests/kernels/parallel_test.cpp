@@ -1,7 +1,7 @@
 #include "kernels/parallel.hpp"
 
-#include <catch2/catch.hpp>
 #include <atomic>
+#include <catch2/catch.hpp>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -48,7 +48,7 @@ TEST_CASE("stored numbers widen exactly", "[dtype]") {
     std::uint16_t bits;
     double value;
   };
-  const row halves[] = {{0x0000, 0.0},    {0x3C00, 1.0},      {0xC000, -2.0},    {0x7BFF, 65504.0},
+  const row halves[] = {{0x0000, 0.0},     {0x3C00, 1.0},       {0xC000, -2.0},    {0x7BFF, 65504.0},
                         {0x0001, 0x1p-24}, {0x03FF, 0x3FFp-24}, {0x0400, 0x1p-14}, {0x8001, -0x1p-24}};
   for (const row& r : halves) CHECK(static_cast<double>(f16_to_float(r.bits)) == r.value);
   CHECK(std::isinf(f16_to_float(0x7C00)));

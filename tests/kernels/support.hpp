@@ -1,8 +1,9 @@
-// Inputs and comparison for kernel tests: the same values go to the double reference and to the float32 backend.
+// Inputs and comparison for kernel tests: the same values go to the double reference and to the float32
+// backend.
 #pragma once
 
-#include <catch2/catch.hpp>
 #include <algorithm>
+#include <catch2/catch.hpp>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -42,9 +43,9 @@ class pinned_instruction_set final {
 };
 
 // First line of a test case: runs it once per instruction set.
-#define WEIR_FOR_EACH_INSTRUCTION_SET()                                                                  \
-  const std::int64_t target = GENERATE(Catch::Generators::from_range(weir::tests::instruction_sets()));  \
-  const weir::tests::pinned_instruction_set pinned(target);                                              \
+#define WEIR_FOR_EACH_INSTRUCTION_SET()                                                                 \
+  const std::int64_t target = GENERATE(Catch::Generators::from_range(weir::tests::instruction_sets())); \
+  const weir::tests::pinned_instruction_set pinned(target);                                             \
   INFO("instruction set " << hwy::TargetName(target))
 
 // One operand twice. Values are float numbers, so both backends start from exactly the same input.
@@ -63,7 +64,9 @@ struct both {
   }
 };
 
-inline both zeros(std::int64_t count) { return both(static_cast<std::size_t>(count)); }
+inline both zeros(std::int64_t count) {
+  return both(static_cast<std::size_t>(count));
+}
 
 // A weight matrix in a stored dtype, owning its bytes.
 struct stored_matrix {
@@ -79,13 +82,15 @@ struct stored_matrix {
       // Any finite pattern will do for binary16: exponents 1..15 keep the values below 2.
       if (type == kernels::dtype::f16) halves.push_back(static_cast<std::uint16_t>(random() & 0xBFFFU));
     }
-    view = {type == kernels::dtype::f32 ? static_cast<const void*>(floats.data()) : halves.data(), type, rows, cols};
+    view = {type == kernels::dtype::f32 ? static_cast<const void*>(floats.data()) : halves.data(), type, rows,
+            cols};
   }
   stored_matrix(stored_matrix&& other) noexcept
       : halves(std::move(other.halves)), floats(std::move(other.floats)), view(other.view) {}
 };
 
-// The largest distance, relative to the largest value. The values must say something: a constant or empty output fails.
+// The largest distance, relative to the largest value. The values must say something: a constant or empty
+// output fails.
 inline void check_close(const both& out, double tolerance) {
   REQUIRE(!out.wide.empty());
   double largest = 0.0;
@@ -104,7 +109,8 @@ inline void check_close(const both& out, double tolerance) {
 // A context with a workspace of exactly the asked size, between guard bytes.
 class guarded_context final {
  public:
-  guarded_context(kernels::thread_pool& pool, std::size_t bytes) : bytes_(bytes), memory_(bytes + 3 * k_guard, k_pattern) {
+  guarded_context(kernels::thread_pool& pool, std::size_t bytes)
+      : bytes_(bytes), memory_(bytes + 3 * k_guard, k_pattern) {
     void* place = memory_.data() + k_guard;
     std::size_t space = bytes + k_guard;
     std::align(k_guard, bytes, place, space);
@@ -115,8 +121,10 @@ class guarded_context final {
   void check_guards() const {
     const std::byte* first = memory_.data();
     const std::byte* last = memory_.data() + memory_.size();
-    CHECK(std::all_of(first, static_cast<const std::byte*>(begin_), [](std::byte b) { return b == k_pattern; }));
-    CHECK(std::all_of(static_cast<const std::byte*>(begin_) + bytes_, last, [](std::byte b) { return b == k_pattern; }));
+    CHECK(std::all_of(first, static_cast<const std::byte*>(begin_),
+                      [](std::byte b) { return b == k_pattern; }));
+    CHECK(std::all_of(static_cast<const std::byte*>(begin_) + bytes_, last,
+                      [](std::byte b) { return b == k_pattern; }));
   }
 
  private:
@@ -149,8 +157,10 @@ struct test_batch {
     std::shuffle(pages.begin(), pages.end(), random);
     for (std::size_t s = 0; s < parts.size(); ++s) {
       const auto row = static_cast<std::int32_t>(row_sequence.size());
-      sequences.push_back({row, parts[s].count, parts[s].position, static_cast<std::int32_t>(parts.size() - 1 - s)});
-      row_sequence.insert(row_sequence.end(), static_cast<std::size_t>(parts[s].count), static_cast<std::int32_t>(s));
+      sequences.push_back(
+          {row, parts[s].count, parts[s].position, static_cast<std::int32_t>(parts.size() - 1 - s)});
+      row_sequence.insert(row_sequence.end(), static_cast<std::size_t>(parts[s].count),
+                          static_cast<std::int32_t>(s));
     }
     pages.resize(static_cast<std::size_t>(stride) * parts.size());
     block_table = pages;
@@ -165,11 +175,7 @@ struct test_batch {
 
 inline const std::vector<std::vector<test_batch::part>>& awkward_batches() {
   static const std::vector<std::vector<test_batch::part>> k_batches{
-      {{0, 1}},
-      {{0, 7}},
-      {{5, 1}},
-      {{1, 2}, {0, 1}, {30, 1}},
-      {{0, 3}, {17, 9}, {2, 1}, {64, 5}},
+      {{0, 1}}, {{0, 7}}, {{5, 1}}, {{1, 2}, {0, 1}, {30, 1}}, {{0, 3}, {17, 9}, {2, 1}, {64, 5}},
   };
   return k_batches;
 }

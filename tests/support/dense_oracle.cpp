@@ -12,9 +12,13 @@ namespace {
 using row = std::vector<double>;
 using rows = std::vector<row>;
 
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
+std::size_t at(int i) {
+  return static_cast<std::size_t>(i);
+}
 
-double logistic(double x) { return 1.0 / (1.0 + std::exp(-x)); }
+double logistic(double x) {
+  return 1.0 / (1.0 + std::exp(-x));
+}
 
 struct network {
   const random_checkpoint& model;
@@ -35,7 +39,8 @@ struct network {
     double mean = 0.0;
     for (const double v : x) mean += v * v / static_cast<double>(x.size());
     row y;
-    for (std::size_t i = 0; i < x.size(); ++i) y.push_back(x[i] / std::sqrt(mean + eps) * get(name).values[i]);
+    for (std::size_t i = 0; i < x.size(); ++i)
+      y.push_back(x[i] / std::sqrt(mean + eps) * get(name).values[i]);
     return y;
   }
 
@@ -56,7 +61,8 @@ struct network {
     for (int t = 0; t < static_cast<int>(x.size()); ++t) {
       for (std::size_t c = 0; c < in[0].size(); ++c) {
         double sum = 0.0;
-        for (int j = 0; j < taps && j <= t; ++j) sum += kernel.values[c * at(taps) + at(taps - 1 - j)] * in[at(t - j)][c];
+        for (int j = 0; j < taps && j <= t; ++j)
+          sum += kernel.values[c * at(taps) + at(taps - 1 - j)] * in[at(t - j)][c];
         y[at(t)][c] = sum * logistic(sum);
       }
     }
@@ -96,7 +102,8 @@ rows network::kda(const std::string& p, const rows& x) const {
       for (std::size_t i = 0; i < dim; ++i) {
         const double logit = z[h * dim + i] + get(p + "dt_bias").values[h * dim + i];
         const double softplus = logit > 30.0 ? logit : std::log1p(std::exp(logit));
-        for (std::size_t j = 0; j < dim; ++j) state[j][i] *= std::exp(-std::exp(get(p + "A_log").values[h]) * softplus);
+        for (std::size_t j = 0; j < dim; ++j)
+          state[j][i] *= std::exp(-std::exp(get(p + "A_log").values[h]) * softplus);
       }
       for (std::size_t j = 0; j < dim; ++j) {
         const double read = std::inner_product(key.begin(), key.end(), state[j].begin(), 0.0);
@@ -135,8 +142,10 @@ rows network::mla(const std::string& p, const rows& x) const {
       row weight;
       for (std::size_t u = 0; u <= t; ++u) {
         double score = 0.0;
-        for (std::size_t i = 0; i < at(s.nope); ++i) score += q[t][h * query_dim + i] * expanded[u][block + i];
-        for (std::size_t i = 0; i < at(s.rope); ++i) score += q[t][h * query_dim + at(s.nope) + i] * shared_key[u][i];
+        for (std::size_t i = 0; i < at(s.nope); ++i)
+          score += q[t][h * query_dim + i] * expanded[u][block + i];
+        for (std::size_t i = 0; i < at(s.rope); ++i)
+          score += q[t][h * query_dim + at(s.nope) + i] * shared_key[u][i];
         weight.push_back(score / std::sqrt(static_cast<double>(query_dim)));
       }
       const double top = *std::max_element(weight.begin(), weight.end());
@@ -163,7 +172,8 @@ row network::moe(const std::string& p, const row& x) const {
   }
   std::sort(ranked.begin(), ranked.end());
   if (s.per_token < s.experts) {
-    out.router_margin = std::min(out.router_margin, ranked[at(s.per_token)].first - ranked[at(s.per_token - 1)].first);
+    out.router_margin =
+        std::min(out.router_margin, ranked[at(s.per_token)].first - ranked[at(s.per_token - 1)].first);
   }
   double total = 1e-20;
   for (int i = 0; i < s.per_token; ++i) total += score[at(ranked[at(i)].second)];
@@ -196,7 +206,8 @@ oracle_result run_oracle(const random_checkpoint& model, const std::vector<int>&
     const std::string p = "model.layers." + std::to_string(i) + ".";
     rows normed;
     for (const row& token : x) normed.push_back(net.norm(p + "input_layernorm.weight", token, s.eps));
-    const rows mixed = s.is_kda[at(i)] ? net.kda(p + "self_attn.", normed) : net.mla(p + "self_attn.", normed);
+    const rows mixed =
+        s.is_kda[at(i)] ? net.kda(p + "self_attn.", normed) : net.mla(p + "self_attn.", normed);
     for (std::size_t t = 0; t < x.size(); ++t) {
       for (std::size_t d = 0; d < x[t].size(); ++d) x[t][d] += mixed[t][d];
       const row in = net.norm(p + "post_attention_layernorm.weight", x[t], s.eps);

@@ -45,7 +45,8 @@ std::string encode(double value, const std::string& dtype) {
     int exponent = 0;
     const double fraction = std::frexp(std::fabs(value), &exponent);  // in [0.5, 1)
     if (value != 0.0) {
-      bits = static_cast<std::uint16_t>((exponent + 14) << 10 | static_cast<int>((fraction * 2.0 - 1.0) * 1024.0));
+      bits = static_cast<std::uint16_t>((exponent + 14) << 10 |
+                                        static_cast<int>((fraction * 2.0 - 1.0) * 1024.0));
     }
     if (value < 0.0) bits = static_cast<std::uint16_t>(bits | 0x8000U);
   }
@@ -57,10 +58,13 @@ class builder final {
  public:
   builder(random_checkpoint& out, std::uint64_t seed) : out_(out), random_(seed) {}
 
-  void matrix(const std::string& name, int rows, int cols) { fill(name, {rows, cols}, half(), 0.0, 1.0 / std::sqrt(cols)); }
+  void matrix(const std::string& name, int rows, int cols) {
+    fill(name, {rows, cols}, half(), 0.0, 1.0 / std::sqrt(cols));
+  }
   void norm(const std::string& name, int size) { fill(name, {size}, half(), 1.0, 0.2); }
 
-  void fill(const std::string& name, std::vector<int> shape, const std::string& dtype, double mean, double spread) {
+  void fill(const std::string& name, std::vector<int> shape, const std::string& dtype, double mean,
+            double spread) {
     tensor t{std::move(shape), {}, dtype};
     std::size_t count = 1;
     for (const int dim : t.shape) count *= static_cast<std::size_t>(dim);
@@ -137,7 +141,8 @@ void add_moe(builder& b, const checkpoint_spec& s, const std::string& p) {
 std::string list_layers(const checkpoint_spec& spec, bool kda) {
   std::string out;
   for (int i = 0; i < spec.layers(); ++i) {
-    if (spec.is_kda[static_cast<std::size_t>(i)] == kda) out += (out.empty() ? "" : ",") + std::to_string(i + 1);
+    if (spec.is_kda[static_cast<std::size_t>(i)] == kda)
+      out += (out.empty() ? "" : ",") + std::to_string(i + 1);
   }
   return "[" + out + "]";
 }
@@ -198,23 +203,32 @@ random_checkpoint make_checkpoint(const checkpoint_spec& spec, std::uint64_t see
 }
 
 std::string config_json(const checkpoint_spec& s) {
-  const auto field = [](const char* key, const std::string& value) { return ",\"" + std::string(key) + "\":" + value; };
+  const auto field = [](const char* key, const std::string& value) {
+    return ",\"" + std::string(key) + "\":" + value;
+  };
   const auto number = [&field](const char* key, int value) { return field(key, std::to_string(value)); };
   const auto flag = [&field](const char* key, bool value) { return field(key, value ? "true" : "false"); };
-  std::string out = R"({"architectures":["KimiLinearForCausalLM"],"model_type":"kimi_linear","hidden_act":"silu")";
-  out += number("vocab_size", s.vocab) + number("hidden_size", s.hidden) + number("num_hidden_layers", s.layers());
-  out += number("eos_token_id", 0) + number("model_max_length", s.context) + field("rms_norm_eps", std::to_string(s.eps));
+  std::string out =
+      R"({"architectures":["KimiLinearForCausalLM"],"model_type":"kimi_linear","hidden_act":"silu")";
+  out += number("vocab_size", s.vocab) + number("hidden_size", s.hidden) +
+         number("num_hidden_layers", s.layers());
+  out += number("eos_token_id", 0) + number("model_max_length", s.context) +
+         field("rms_norm_eps", std::to_string(s.eps));
   out += flag("tie_word_embeddings", s.tie) + flag("mla_use_nope", true);
   out += number("num_attention_heads", s.mla_heads) + number("num_key_value_heads", s.mla_heads);
-  out += field("q_lora_rank", s.q_rank > 0 ? std::to_string(s.q_rank) : "null") + number("kv_lora_rank", s.kv_rank);
-  out += number("qk_nope_head_dim", s.nope) + number("qk_rope_head_dim", s.rope) + number("v_head_dim", s.value);
+  out += field("q_lora_rank", s.q_rank > 0 ? std::to_string(s.q_rank) : "null") +
+         number("kv_lora_rank", s.kv_rank);
+  out +=
+      number("qk_nope_head_dim", s.nope) + number("qk_rope_head_dim", s.rope) + number("v_head_dim", s.value);
   out += number("intermediate_size", s.dense_width) + number("first_k_dense_replace", s.dense_layers);
-  out += number("moe_layer_freq", 1) + number("num_experts", s.experts) + number("num_experts_per_token", s.per_token);
+  out += number("moe_layer_freq", 1) + number("num_experts", s.experts) +
+         number("num_experts_per_token", s.per_token);
   out += number("num_shared_experts", s.shared) + number("moe_intermediate_size", s.expert_width);
   out += flag("moe_renormalize", s.renormalize) + field("moe_router_activation_func", "\"sigmoid\"");
   out += flag("use_grouped_topk", true) + number("num_expert_group", 1) + number("topk_group", 1);
   out += field("routed_scaling_factor", std::to_string(s.scale)) + ",\"linear_attn_config\":{\"head_dim\":";
-  out += std::to_string(s.kda_dim) + number("num_heads", s.kda_heads) + number("short_conv_kernel_size", s.taps);
+  out +=
+      std::to_string(s.kda_dim) + number("num_heads", s.kda_heads) + number("short_conv_kernel_size", s.taps);
   out += field("kda_layers", list_layers(s, true)) + field("full_attn_layers", list_layers(s, false)) + "}}";
   return out;
 }
@@ -227,8 +241,8 @@ std::string safetensors_bytes(const std::map<std::string, tensor>& tensors) {
     for (const double value : t.values) data += encode(value, t.dtype);
     std::string shape;
     for (const int dim : t.shape) shape += (shape.empty() ? "" : ",") + std::to_string(dim);
-    header += ",\"" + name + "\":{\"dtype\":\"" + t.dtype + "\",\"shape\":[" + shape + "],\"data_offsets\":[" +
-              std::to_string(begin) + "," + std::to_string(data.size()) + "]}";
+    header += ",\"" + name + "\":{\"dtype\":\"" + t.dtype + "\",\"shape\":[" + shape +
+              "],\"data_offsets\":[" + std::to_string(begin) + "," + std::to_string(data.size()) + "]}";
   }
   header += "}";
   std::string length(8, '\0');

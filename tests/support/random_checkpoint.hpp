@@ -1,5 +1,5 @@
-// Random checkpoints in the published Kimi-Linear layout, for tests: config.json and one or many safetensors files, with the
-// values as stored kept in double for an independent computation. Deterministic in the seed.
+// Random checkpoints in the published Kimi-Linear layout, for tests: config.json and one or many safetensors
+// files, with the values as stored kept in double for an independent computation. Deterministic in the seed.
 #pragma once
 
 #include <cstdint>

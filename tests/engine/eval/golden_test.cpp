@@ -1,5 +1,6 @@
-// The bundled checkpoints against float64 goldens, on both backends, whole and in awkward chunks; and the proof that the two
-// epsilons which published code and configuration disagree on are visible in these goldens.
+// The bundled checkpoints against float64 goldens, on both backends, whole and in awkward chunks; and the
+// proof that the two epsilons which published code and configuration disagree on are visible in these
+// goldens.
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <string>
@@ -57,8 +58,9 @@ TEST_CASE("checkpoints agree with their goldens", "[golden]") {
       options.page_tokens = r.page_tokens;
       options.compute_threads = r.threads;
       const eval::eval_report report = run(options, r.model);
-      WARN(r.name << ": logits " << report.worst.logits << ", logprob " << report.worst.next_logprob << ", state "
-                  << report.worst.kda_state << ", " << static_cast<double>(report.tokens) / report.seconds << " tok/s");
+      WARN(r.name << ": logits " << report.worst.logits << ", logprob " << report.worst.next_logprob
+                  << ", state " << report.worst.kda_state << ", "
+                  << static_cast<double>(report.tokens) / report.seconds << " tok/s");
       CHECK(report.worst.logits <= r.tolerance);
       CHECK(report.worst.next_logprob <= r.tolerance);
       CHECK(report.worst.kda_state <= r.tolerance);

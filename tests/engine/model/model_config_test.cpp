@@ -37,11 +37,14 @@ TEST_CASE("the published layout is read", "[model_config]") {
 }
 
 TEST_CASE("optional keys have the published defaults", "[model_config]") {
-  CHECK(parse_model_config(changed(R"("eos_token_id":0)", R"("eos_token_id":[3,4])"))->eos_tokens.size() == 2);
-  CHECK(parse_model_config(changed(R"("model_max_length":256)", R"("max_position_embeddings":99)"))->context_tokens == 99);
+  CHECK(parse_model_config(changed(R"("eos_token_id":0)", R"("eos_token_id":[3,4])"))->eos_tokens.size() ==
+        2);
+  CHECK(parse_model_config(changed(R"("model_max_length":256)", R"("max_position_embeddings":99)"))
+            ->context_tokens == 99);
   CHECK(parse_model_config(changed(R"("moe_renormalize":true,)", ""))->renormalize);
   CHECK(parse_model_config(changed(R"("q_lora_rank":null)", R"("q_lora_rank":12)"))->q_lora_rank == 12);
-  CHECK(parse_model_config(changed(R"("first_k_dense_replace":1)", R"("first_k_dense_replace":9)"))->dense_layers == 2);
+  CHECK(parse_model_config(changed(R"("first_k_dense_replace":1)", R"("first_k_dense_replace":9)"))
+            ->dense_layers == 2);
 }
 
 TEST_CASE("what is wrong is named", "[model_config]") {
@@ -70,20 +73,27 @@ TEST_CASE("what is wrong is named", "[model_config]") {
       {R"("eos_token_id":0)", R"("eos_token_id":null)", errc::bad_model, "eos_token_id"},
       {R"("rms_norm_eps":0.000010)", R"("rms_norm_eps":-1)", errc::bad_model, "rms_norm_eps"},
       {R"("model_max_length":256,)", "", errc::bad_model, "model_max_length"},
-      {R"("num_experts_per_token":2)", R"("num_experts_per_token":5)", errc::bad_model, "num_experts_per_token"},
+      {R"("num_experts_per_token":2)", R"("num_experts_per_token":5)", errc::bad_model,
+       "num_experts_per_token"},
       {R"("num_shared_experts":1)", R"("num_shared_experts":9)", errc::bad_model, "num_shared_experts"},
-      {R"("short_conv_kernel_size":4)", R"("short_conv_kernel_size":17)", errc::bad_model, "short_conv_kernel_size"},
+      {R"("short_conv_kernel_size":4)", R"("short_conv_kernel_size":17)", errc::bad_model,
+       "short_conv_kernel_size"},
       {R"("head_dim":16)", R"("head_dim":513)", errc::bad_model, "head_dim"},
       {R"("moe_renormalize":true)", R"("moe_renormalize":"yes")", errc::bad_model, "moe_renormalize"},
       {R"("linear_attn_config")", R"("linear_attn")", errc::bad_model, "linear_attn_config"},
       {R"("hidden_act":"silu")", R"("hidden_act":"situ")", errc::unsupported, "hidden_act"},
-      {R"("hidden_act":"silu")", R"("hidden_act":"silu","attn_res_block_size":12)", errc::unsupported, "attn_res_block_size"},
-      {R"("hidden_act":"silu")", R"("hidden_act":"silu","quantization_config":{})", errc::unsupported, "quantization_config"},
-      {R"("hidden_act":"silu")", R"("hidden_act":"silu","mla_use_output_gate":true)", errc::unsupported, "mla_use_output_gate"},
-      {R"("hidden_act":"silu")", R"("hidden_act":"silu","routed_expert_hidden_size":9)", errc::unsupported, "routed_expert"},
+      {R"("hidden_act":"silu")", R"("hidden_act":"silu","attn_res_block_size":12)", errc::unsupported,
+       "attn_res_block_size"},
+      {R"("hidden_act":"silu")", R"("hidden_act":"silu","quantization_config":{})", errc::unsupported,
+       "quantization_config"},
+      {R"("hidden_act":"silu")", R"("hidden_act":"silu","mla_use_output_gate":true)", errc::unsupported,
+       "mla_use_output_gate"},
+      {R"("hidden_act":"silu")", R"("hidden_act":"silu","routed_expert_hidden_size":9)", errc::unsupported,
+       "routed_expert"},
       {R"("hidden_act":"silu")", R"("hidden_act":"silu","text_config":{})", errc::unsupported, "text_config"},
       {R"("head_dim":16)", R"("head_dim":16,"gate_lower_bound":-5.0)", errc::unsupported, "gate_lower_bound"},
-      {R"("head_dim":16)", R"("head_dim":16,"use_full_rank_gate":true)", errc::unsupported, "use_full_rank_gate"},
+      {R"("head_dim":16)", R"("head_dim":16,"use_full_rank_gate":true)", errc::unsupported,
+       "use_full_rank_gate"},
       {R"("model_type":"kimi_linear")", R"("model_type":"kimi_k3")", errc::unsupported, "model_type"},
       {"KimiLinearForCausalLM", "LlamaForCausalLM", errc::unsupported, "architectures"},
       {R"("mla_use_nope":true)", R"("mla_use_nope":false)", errc::unsupported, "mla_use_nope"},
@@ -103,8 +113,9 @@ TEST_CASE("what is wrong is named", "[model_config]") {
 
 TEST_CASE("what is no configuration at all is refused", "[model_config]") {
   const std::string deep(100000, '[');
-  for (const std::string& text : {std::string(), std::string("null"), std::string("[]"), std::string("{"), std::string("\xff"),
-                                  deep, std::string(model::k_config_bytes_max + 1, ' ')}) {
+  for (const std::string& text :
+       {std::string(), std::string("null"), std::string("[]"), std::string("{"), std::string("\xff"), deep,
+        std::string(model::k_config_bytes_max + 1, ' ')}) {
     INFO(text.substr(0, 20));
     CHECK_FALSE(parse_model_config(text));
   }

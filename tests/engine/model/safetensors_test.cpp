@@ -20,7 +20,9 @@ std::string file_of(const std::string& header, std::size_t data_bytes) {
   return length + header + std::string(data_bytes, '\1');
 }
 
-result<model::tensor_map> parse(const std::string& file) { return model::parse_safetensors(std::as_bytes(std::span(file))); }
+result<model::tensor_map> parse(const std::string& file) {
+  return model::parse_safetensors(std::as_bytes(std::span(file)));
+}
 
 constexpr const char* k_good = R"("a":{"dtype":"F32","shape":[2,1],"data_offsets":[0,8]})";
 
@@ -29,7 +31,8 @@ constexpr const char* k_good = R"("a":{"dtype":"F32","shape":[2,1],"data_offsets
 TEST_CASE("a well-formed file is read", "[safetensors]") {
   const std::string header =
       std::string("{\"__metadata__\":{\"format\":\"pt\"},") + k_good +
-      R"(,"empty":{"dtype":"U8","shape":[0,7],"data_offsets":[8,8]},"scalar":{"dtype":"BF16","shape":[],"data_offsets":[8,10]}}  )";
+      R"(,"empty":{"dtype":"U8","shape":[0,7],"data_offsets":[8,8]})"
+      R"(,"scalar":{"dtype":"BF16","shape":[],"data_offsets":[8,10]}}  )";
   const std::string file = file_of(header, 10);
   const auto tensors = parse(file);
   INFO((tensors ? std::string() : tensors.error().detail));
@@ -37,7 +40,8 @@ TEST_CASE("a well-formed file is read", "[safetensors]") {
   CHECK(tensors->size() == 3);
   CHECK(tensors->at("a").shape == std::vector<std::int64_t>{2, 1});
   CHECK(tensors->at("a").data.size() == 8);
-  CHECK(tensors->at("scalar").data.data() == reinterpret_cast<const std::byte*>(file.data()) + file.size() - 2);
+  CHECK(tensors->at("scalar").data.data() ==
+        reinterpret_cast<const std::byte*>(file.data()) + file.size() - 2);
 }
 
 TEST_CASE("a hostile header is refused", "[safetensors]") {
@@ -68,7 +72,8 @@ TEST_CASE("a hostile header is refused", "[safetensors]") {
       {"shape is a number", file_of(tensor("\"F32\"", "1", "[0,4]"), 8)},
       {"negative dimension", file_of(tensor("\"F32\"", "[-1]", "[0,4]"), 8)},
       {"fractional dimension", file_of(tensor("\"F32\"", "[1.0]", "[0,4]"), 8)},
-      {"product overflows to the range", file_of(tensor("\"F32\"", "[4294967296,4294967296,4294967297]", "[0,4]"), 8)},
+      {"product overflows to the range",
+       file_of(tensor("\"F32\"", "[4294967296,4294967296,4294967297]", "[0,4]"), 8)},
       {"dimension of 2^63", file_of(tensor("\"U8\"", "[9223372036854775808]", "[0,4]"), 8)},
       {"nine dimensions", file_of(tensor("\"F32\"", "[1,1,1,1,1,1,1,1,1]", "[0,4]"), 8)},
       {"one offset", file_of(tensor("\"F32\"", "[1]", "[0]"), 8)},
@@ -116,7 +121,8 @@ TEST_CASE("an index may only name plain files that hold the tensor once", "[chec
       {"absent shard", R"({"weight_map":{"x":"absent.safetensors"}})", errc::io},
       {"not in the shard", R"({"weight_map":{"y":"part.safetensors"}})", errc::bad_model},
       {"twice", R"({"weight_map":{"x":"part.safetensors","x":"part.safetensors"}})", errc::bad_model},
-      {"twice in different shards", R"({"weight_map":{"x":"part.safetensors","x":"part2.safetensors"}})", errc::bad_model},
+      {"twice in different shards", R"({"weight_map":{"x":"part.safetensors","x":"part2.safetensors"}})",
+       errc::bad_model},
   };
   for (const row& r : rows) {
     INFO(r.name);
@@ -147,7 +153,8 @@ TEST_CASE("tensors are bound by name, shape and dtype", "[weights]") {
   const auto bound = bind(whole);
   REQUIRE(bound);
   std::int64_t parameters = 0;
-  for (const auto& [name, tensor] : whole.tensors) parameters += static_cast<std::int64_t>(tensor.values.size());
+  for (const auto& [name, tensor] : whole.tensors)
+    parameters += static_cast<std::int64_t>(tensor.values.size());
   CHECK(bound->parameter_count == parameters);
 
   for (const auto& [name, tensor] : whole.tensors) {
@@ -169,7 +176,8 @@ TEST_CASE("tensors are bound by name, shape and dtype", "[weights]") {
   }
 
   auto odd = whole;
-  odd.tensors["a_leading_unknown_tensor"] = {{1}, {0.5}, "BF16"};  // also moves every F32 tensor off its alignment
+  odd.tensors["a_leading_unknown_tensor"] = {
+      {1}, {0.5}, "BF16"};  // also moves every F32 tensor off its alignment
   CHECK(bind(odd));
   auto integer = whole;
   tests::tensor& bias = integer.tensors.at("model.layers.0.self_attn.dt_bias");

@@ -1,4 +1,5 @@
-// A sequence's logits are bit for bit the same alone and in any company, whatever the chunks and step budgets were.
+// A sequence's logits are bit for bit the same alone and in any company, whatever the chunks and step budgets
+// were.
 #include <catch2/catch.hpp>
 #include <cstring>
 #include <filesystem>
@@ -99,7 +100,8 @@ void check_schedules(const std::shared_ptr<const runner::loaded_model>& model, s
                                   {3, 60, 4, 3, 1, seed + 2},
                                   {5, 200, reference ? 7 : 4, 17, 1, seed + 3}};
     for (const schedule& how : schedules) {
-      INFO((reference ? "reference" : "cpu") << ", slots " << how.slot_count << ", budget " << how.step_tokens_max);
+      INFO((reference ? "reference" : "cpu")
+           << ", slots " << how.slot_count << ", budget " << how.step_tokens_max);
       const std::vector<trace> together = run(model, backend, jobs, how);
       for (std::size_t i = 0; i < jobs.size(); ++i) {
         REQUIRE(together[i].size() == static_cast<std::size_t>(jobs[i].max_new));
@@ -113,7 +115,8 @@ void check_schedules(const std::shared_ptr<const runner::loaded_model>& model, s
 
 TEST_CASE("batched equals alone, bit for bit", "[batch_invariance]") {
   SECTION("weir-tiny") {
-    const auto model = runner::load_model(std::filesystem::path(WEIR_SOURCE_DIR) / "configs/models/weir-tiny");
+    const auto model =
+        runner::load_model(std::filesystem::path(WEIR_SOURCE_DIR) / "configs/models/weir-tiny");
     REQUIRE(model);
     check_schedules(*model, 11);
   }

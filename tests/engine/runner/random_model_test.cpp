@@ -20,10 +20,13 @@ struct outputs {
   double state_error = 0.0;
 };
 
-double gap(double a, double b) { return std::isfinite(a) ? std::fabs(a - b) : HUGE_VAL; }
+double gap(double a, double b) {
+  return std::isfinite(a) ? std::fabs(a - b) : HUGE_VAL;
+}
 
-outputs compare(std::shared_ptr<const runner::loaded_model> model, backend_kind backend, const tests::oracle_result& oracle,
-                const std::vector<std::int32_t>& prompt, std::mt19937_64& random) {
+outputs compare(std::shared_ptr<const runner::loaded_model> model, backend_kind backend,
+                const tests::oracle_result& oracle, const std::vector<std::int32_t>& prompt,
+                std::mt19937_64& random) {
   runner::runner_config config;
   config.backend = backend;
   config.page_tokens = 1 + static_cast<std::int32_t>(random() % 9);

@@ -59,10 +59,14 @@ TEST_CASE("greedy takes the largest, the lowest id on a tie", "[sampler]") {
     std::vector<double> logits;
     std::int32_t token;
   };
-  const row rows[] = {{"plain", {0.0, 2.0, 1.0}, 1},         {"tie", {1.0, 3.0, 3.0}, 1},
-                      {"all equal", {5.0, 5.0, 5.0}, 0},      {"NaN first", {k_nan, -1.0, -2.0}, 1},
-                      {"NaN later", {-1.0, k_nan, -2.0}, 0},  {"all NaN", {k_nan, k_nan}, 0},
-                      {"infinite", {0.0, k_inf, 1.0}, 1},     {"all minus infinite", {-k_inf, -k_inf}, 0},
+  const row rows[] = {{"plain", {0.0, 2.0, 1.0}, 1},
+                      {"tie", {1.0, 3.0, 3.0}, 1},
+                      {"all equal", {5.0, 5.0, 5.0}, 0},
+                      {"NaN first", {k_nan, -1.0, -2.0}, 1},
+                      {"NaN later", {-1.0, k_nan, -2.0}, 0},
+                      {"all NaN", {k_nan, k_nan}, 0},
+                      {"infinite", {0.0, k_inf, 1.0}, 1},
+                      {"all minus infinite", {-k_inf, -k_inf}, 0},
                       {"one token", {-7.0}, 0}};
   for (const row& r : rows) {
     INFO(r.name);
@@ -114,7 +118,8 @@ TEST_CASE("draws follow the filtered distribution", "[sampler]") {
 TEST_CASE("a wide nucleus is found past the sorted front", "[sampler]") {
   std::vector<double> p(3000);
   double total = 0.0;
-  for (std::size_t i = 0; i < p.size(); ++i) total += p[i] = 1.0 / (1.0 + static_cast<double>((i * 7919) % p.size()));
+  for (std::size_t i = 0; i < p.size(); ++i)
+    total += p[i] = 1.0 / (1.0 + static_cast<double>((i * 7919) % p.size()));
   for (double& one : p) one /= total;
   auto params = with(1.0F);
   params.top_p = 0.9F;
@@ -216,7 +221,8 @@ TEST_CASE("check names the first value out of range", "[sampler]") {
   };
   const row rows[] = {
       {nullptr, [](sampling_params&) {}},
-      {nullptr, [](sampling_params& p) { p.temperature = 2.0F, p.top_p = 1e-9F, p.top_k = 1 << 30, p.min_p = 1.0F; }},
+      {nullptr,
+       [](sampling_params& p) { p.temperature = 2.0F, p.top_p = 1e-9F, p.top_k = 1 << 30, p.min_p = 1.0F; }},
       {"temperature", [](sampling_params& p) { p.temperature = -0.1F; }},
       {"temperature", [](sampling_params& p) { p.temperature = 2.1F; }},
       {"temperature", [](sampling_params& p) { p.temperature = k_float_nan; }},
@@ -228,10 +234,22 @@ TEST_CASE("check names the first value out of range", "[sampler]") {
       {"frequency_penalty", [](sampling_params& p) { p.frequency_penalty = k_float_nan; }},
       {"top_logprobs", [](sampling_params& p) { p.top_logprobs = 21; }},
       {"top_logprobs", [](sampling_params& p) { p.top_logprobs = -2; }},
-      {"logit_bias", [](sampling_params& p) { p.logit_bias = {{10, 1.0F}}; }},
-      {"logit_bias", [](sampling_params& p) { p.logit_bias = {{-1, 1.0F}}; }},
-      {"logit_bias", [](sampling_params& p) { p.logit_bias = {{3, 101.0F}}; }},
-      {"logit_bias", [](sampling_params& p) { p.logit_bias.assign(2000, {1, 0.0F}); }},
+      {"logit_bias",
+       [](sampling_params& p) {
+         p.logit_bias = {{10, 1.0F}};
+       }},
+      {"logit_bias",
+       [](sampling_params& p) {
+         p.logit_bias = {{-1, 1.0F}};
+       }},
+      {"logit_bias",
+       [](sampling_params& p) {
+         p.logit_bias = {{3, 101.0F}};
+       }},
+      {"logit_bias",
+       [](sampling_params& p) {
+         p.logit_bias.assign(2000, {1, 0.0F});
+       }},
   };
   for (const row& r : rows) {
     sampling_params params;

@@ -125,8 +125,10 @@ TEST_CASE("under random load nothing is lost, shared or starved", "[scheduler]")
         REQUIRE(slots.insert(range.slot).second);
         const int used = (range.position + range.count - 1) / config.page_tokens + 1;
         for (int p = 0; p < used; ++p) {
-          REQUIRE(pages.insert(work.block_table[i * static_cast<std::size_t>(work.table_stride) +
-                                                static_cast<std::size_t>(p)]).second);
+          REQUIRE(pages
+                      .insert(work.block_table[i * static_cast<std::size_t>(work.table_stride) +
+                                               static_cast<std::size_t>(p)])
+                      .second);
         }
       }
       for (sequence* seq : under_test.complete()) {
