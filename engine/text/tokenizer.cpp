@@ -55,7 +55,9 @@ class kimi_tokenizer final : public tokenizer {
     return ranks_.size() + special;
   }
 
-  bool is_special(std::int32_t id) const noexcept override { return id >= ranks_.size() && id < vocab_size(); }
+  bool is_special(std::int32_t id) const noexcept override {
+    return id >= ranks_.size() && id < vocab_size();
+  }
 
   std::string_view token_bytes(std::int32_t id) const noexcept override {
     if (id < 0 || id >= vocab_size()) return {};
@@ -67,8 +69,8 @@ class kimi_tokenizer final : public tokenizer {
   }
 
  private:
-  // The longest special token that `text` begins with, as an index of specials_, or -1. Narrows the sorted contents byte
-  // by byte, so ordinary text costs one comparison.
+  // The longest special token that `text` begins with, as an index of specials_, or -1. Narrows the sorted
+  // contents byte by byte, so ordinary text costs one comparison.
   std::int32_t special_at(std::string_view text) const {
     std::int32_t found = -1;
     auto first = by_content_.begin();
@@ -135,7 +137,8 @@ result<std::string> read_file(const std::filesystem::path& path, std::size_t byt
 
 }  // namespace
 
-result<std::shared_ptr<const tokenizer>> make_tokenizer(std::string_view rank_file, std::string_view config_file) {
+result<std::shared_ptr<const tokenizer>> make_tokenizer(std::string_view rank_file,
+                                                        std::string_view config_file) {
   const auto tokens = parse_rank_file(rank_file);
   if (!tokens) return std::unexpected(tokens.error());
   auto ranks = rank_table::build(*tokens);

@@ -1,8 +1,8 @@
 // The character classes that Kimi's pre-tokenizer pattern distinguishes, one byte of flags per code point.
 //
-// The data are of Unicode 16, the version of the regular expressions in the published tokenizer, and are compiled in: a
-// system library's tables would change ids with the system. White space is the property White_Space, Han is Script=Han.
-// Immutable; any thread.
+// The data are of Unicode 16, the version of the regular expressions in the published tokenizer, and are
+// compiled in: a system library's tables would change ids with the system. White space is the property
+// White_Space, Han is Script=Han. Immutable; any thread.
 #pragma once
 
 #include <array>
