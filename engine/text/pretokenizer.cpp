@@ -28,8 +28,12 @@ struct cursor {
     }
     const auto byte = [this](int i) { return static_cast<char32_t>(static_cast<std::uint8_t>(at[i])); };
     const char32_t lead = byte(0);
-    char32_t code_point = lead;
-    size = 1;
+    if (lead < 0x80) {
+      size = 1;
+      flags = classes->ascii_flags(lead);
+      return;
+    }
+    char32_t code_point = 0;
     if (lead >= 0xF0) {
       code_point =
           ((lead & 0x07) << 18) | ((byte(1) & 0x3F) << 12) | ((byte(2) & 0x3F) << 6) | (byte(3) & 0x3F);
@@ -37,7 +41,7 @@ struct cursor {
     } else if (lead >= 0xE0) {
       code_point = ((lead & 0x0F) << 12) | ((byte(1) & 0x3F) << 6) | (byte(2) & 0x3F);
       size = 3;
-    } else if (lead >= 0x80) {
+    } else {
       code_point = ((lead & 0x1F) << 6) | (byte(1) & 0x3F);
       size = 2;
     }

@@ -34,6 +34,9 @@ class unicode_classes final {
     return blocks_[(block_index_[code_point >> 8] << 8) | (code_point & 0xFF)];
   }
 
+  // The same for code points below 128, which are the first block.
+  std::uint8_t ascii_flags(char32_t code_point) const { return blocks_[code_point]; }
+
  private:
   std::array<std::uint16_t, 0x1100> block_index_{};  // code point / 256 -> block
   std::vector<std::uint8_t> blocks_;                 // [blocks, 256], equal blocks stored once

@@ -1,5 +1,5 @@
-// What the bundled model promises (configs/models/weir-tiny/README.md): 16 conversations a skill, each with its
-// one answer.
+// What the bundled model promises (configs/models/weir-tiny/README.md): 16 conversations a skill, each with
+// its one answer.
 import {ADD, WEATHER, user} from '../support/weir.js';
 
 const assistant = (content) => ({role: 'assistant', content});

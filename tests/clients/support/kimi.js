@@ -1,5 +1,5 @@
-// The published Kimi tokenizer, rebuilt from its parts around the tiktoken library: pattern, the cuts before it,
-// specials.
+// The published Kimi tokenizer, rebuilt from its parts around the tiktoken library: pattern, the cuts before
+// it, specials.
 import {readFileSync} from 'node:fs';
 import path from 'node:path';
 
