@@ -11,7 +11,8 @@ namespace {
 
 class kimi_format final : public chat_format {
  public:
-  kimi_format(std::shared_ptr<const tokenizer> tok, const kimi_markup& markup, std::vector<std::int32_t> stops)
+  kimi_format(std::shared_ptr<const tokenizer> tok, const kimi_markup& markup,
+              std::vector<std::int32_t> stops)
       : tok_(std::move(tok)), markup_(markup), stop_tokens_(std::move(stops)) {}
 
   result<std::vector<std::int32_t>> render(const chat_prompt& prompt) const override {
@@ -36,7 +37,8 @@ class kimi_format final : public chat_format {
     out.push_back(markup_.im_middle);
   }
 
-  void turn(std::int32_t opener, std::string_view name, std::string_view text, std::vector<std::int32_t>& out) const {
+  void turn(std::int32_t opener, std::string_view name, std::string_view text,
+            std::vector<std::int32_t>& out) const {
     open(opener, name, out);
     tok_->encode(text, out);
     out.push_back(markup_.im_end);
@@ -97,21 +99,23 @@ class kimi_format final : public chat_format {
 
 result<std::shared_ptr<const chat_format>> chat_format::detect(std::shared_ptr<const tokenizer> tok) {
   kimi_markup m{};
-  const std::pair<std::string_view, std::int32_t*> needed[] = {{"<|im_system|>", &m.im_system},
-                                                               {"<|im_user|>", &m.im_user},
-                                                               {"<|im_assistant|>", &m.im_assistant},
-                                                               {"<|im_middle|>", &m.im_middle},
-                                                               {"<|im_end|>", &m.im_end},
-                                                               {"<|tool_calls_section_begin|>", &m.section_begin},
-                                                               {"<|tool_calls_section_end|>", &m.section_end},
-                                                               {"<|tool_call_begin|>", &m.call_begin},
-                                                               {"<|tool_call_argument_begin|>", &m.argument_begin},
-                                                               {"<|tool_call_end|>", &m.call_end}};
+  const std::pair<std::string_view, std::int32_t*> needed[] = {
+      {"<|im_system|>", &m.im_system},
+      {"<|im_user|>", &m.im_user},
+      {"<|im_assistant|>", &m.im_assistant},
+      {"<|im_middle|>", &m.im_middle},
+      {"<|im_end|>", &m.im_end},
+      {"<|tool_calls_section_begin|>", &m.section_begin},
+      {"<|tool_calls_section_end|>", &m.section_end},
+      {"<|tool_call_begin|>", &m.call_begin},
+      {"<|tool_call_argument_begin|>", &m.argument_begin},
+      {"<|tool_call_end|>", &m.call_end}};
   for (const auto& [content, place] : needed) {
     const auto id = tok->special_id(content);
     if (!id) {
-      return fail(errc::unsupported, "no chat format fits the tokenizer: the Kimi-Linear one needs the special token " +
-                                         std::string(content));
+      return fail(errc::unsupported,
+                  "no chat format fits the tokenizer: the Kimi-Linear one needs the special token " +
+                      std::string(content));
     }
     *place = *id;
   }

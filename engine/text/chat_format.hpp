@@ -1,6 +1,7 @@
-// Kimi-Linear / Kimi-K2 chat markup: messages and tool declarations to prompt ids, generated ids back to content and tool calls.
-// The contract is the checkpoint's chat_template.jinja (a test oracle only); user text never yields a special token.
-// chat_format is immutable, any thread; chat_parser belongs to one sequence, one thread.
+// Kimi-Linear / Kimi-K2 chat markup: messages and tool declarations to prompt ids, generated ids back to
+// content and tool calls. The contract is the checkpoint's chat_template.jinja (a test oracle only); user
+// text never yields a special token. chat_format is immutable, any thread; chat_parser belongs to one
+// sequence, one thread.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,7 @@
 namespace weir::engine::text {
 
 struct tool_call {
-  std::string id;         // functions.NAME:INDEX in this format
+  std::string id;  // functions.NAME:INDEX in this format
   std::string name;
   std::string arguments;  // JSON text
 };
@@ -46,7 +47,8 @@ struct tool_arguments_delta {
 };
 using chat_delta = std::variant<content_delta, tool_call_begin, tool_arguments_delta>;
 
-// Turns generated tokens into deltas. Malformed markup comes out as content, never lost and never an exception.
+// Turns generated tokens into deltas. Malformed markup comes out as content, never lost and never an
+// exception.
 class chat_parser {
  public:
   virtual ~chat_parser() = default;
@@ -63,7 +65,8 @@ class chat_format {
   // Chooses the format by the tokenizer's special tokens; errc::unsupported when none fits.
   static result<std::shared_ptr<const chat_format>> detect(std::shared_ptr<const tokenizer> tok);
 
-  // Prompt ids including the opener of the assistant's turn. errc::bad_request for a role or shape it cannot express.
+  // Prompt ids including the opener of the assistant's turn. errc::bad_request for a role or shape it cannot
+  // express.
   virtual result<std::vector<std::int32_t>> render(const chat_prompt& prompt) const = 0;
 
   virtual const std::vector<std::int32_t>& stop_tokens() const noexcept = 0;  // end of the assistant's turn

@@ -32,7 +32,8 @@ std::optional<std::string_view> function_name(std::string_view id) {
   std::string_view name = id.substr(0, colon);
   if (name.starts_with(k_prefix)) name.remove_prefix(k_prefix.size());
   const auto is_name = [&](char c) {
-    return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '-' || c == '.';
+    return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '-' ||
+           c == '.';
   };
   if (name.empty() || !std::all_of(name.begin(), name.end(), is_name)) return std::nullopt;
   return name;
@@ -94,8 +95,12 @@ class kimi_parser final : public chat_parser {
   void text(std::string piece) {
     if (piece.empty()) return;
     switch (place_) {
-      case place::content: deltas_.push_back(content_delta{std::move(piece)}); break;
-      case place::arguments: deltas_.push_back(tool_arguments_delta{call_count_ - 1, std::move(piece)}); break;
+      case place::content:
+        deltas_.push_back(content_delta{std::move(piece)});
+        break;
+      case place::arguments:
+        deltas_.push_back(tool_arguments_delta{call_count_ - 1, std::move(piece)});
+        break;
       case place::header:
         header_ += piece;
         held_ += piece;
@@ -152,7 +157,8 @@ class kimi_parser final : public chat_parser {
 
 }  // namespace
 
-std::unique_ptr<chat_parser> make_kimi_parser(std::shared_ptr<const tokenizer> tok, const kimi_markup& markup) {
+std::unique_ptr<chat_parser> make_kimi_parser(std::shared_ptr<const tokenizer> tok,
+                                              const kimi_markup& markup) {
   return std::make_unique<kimi_parser>(std::move(tok), markup);
 }
 

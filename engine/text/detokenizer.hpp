@@ -14,7 +14,8 @@ class detokenizer final {
   // REQUIRES: the tokenizer outlives this object.
   explicit detokenizer(const tokenizer& tok) : tok_(&tok) {}
 
-  // Text that became complete with this token: always valid UTF-8; bytes that can never form a character become U+FFFD.
+  // Text that became complete with this token: always valid UTF-8; bytes that can never form a character
+  // become U+FFFD.
   std::string push(std::int32_t id);
 
   // What is still held back at the end, as U+FFFD where incomplete.

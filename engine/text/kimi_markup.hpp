@@ -21,6 +21,7 @@ struct kimi_markup {
   std::int32_t call_end;        // <|tool_call_end|>
 };
 
-std::unique_ptr<chat_parser> make_kimi_parser(std::shared_ptr<const tokenizer> tok, const kimi_markup& markup);
+std::unique_ptr<chat_parser> make_kimi_parser(std::shared_ptr<const tokenizer> tok,
+                                              const kimi_markup& markup);
 
 }  // namespace weir::engine::text

@@ -5,7 +5,8 @@
 namespace weir::engine::text {
 namespace {
 
-// A place in valid UTF-8 text with the flags of the character there; at the end of the text size is 0 and flags are k_end.
+// A place in valid UTF-8 text with the flags of the character there; at the end of the text size is 0 and
+// flags are k_end.
 constexpr std::uint8_t k_end = 0x80;
 
 struct cursor {
@@ -15,7 +16,9 @@ struct cursor {
   std::uint8_t flags = k_end;
   std::uint8_t size = 0;
 
-  cursor(const unicode_classes& c, const char* first, const char* last) : classes(&c), at(first), end(last) { look(); }
+  cursor(const unicode_classes& c, const char* first, const char* last) : classes(&c), at(first), end(last) {
+    look();
+  }
 
   void look() {
     if (at == end) {
@@ -25,15 +28,20 @@ struct cursor {
     }
     const auto byte = [this](int i) { return static_cast<char32_t>(static_cast<std::uint8_t>(at[i])); };
     const char32_t lead = byte(0);
-    char32_t code_point = lead;
-    size = 1;
+    if (lead < 0x80) {
+      size = 1;
+      flags = classes->ascii_flags(lead);
+      return;
+    }
+    char32_t code_point = 0;
     if (lead >= 0xF0) {
-      code_point = ((lead & 0x07) << 18) | ((byte(1) & 0x3F) << 12) | ((byte(2) & 0x3F) << 6) | (byte(3) & 0x3F);
+      code_point =
+          ((lead & 0x07) << 18) | ((byte(1) & 0x3F) << 12) | ((byte(2) & 0x3F) << 6) | (byte(3) & 0x3F);
       size = 4;
     } else if (lead >= 0xE0) {
       code_point = ((lead & 0x0F) << 12) | ((byte(1) & 0x3F) << 6) | (byte(2) & 0x3F);
       size = 3;
-    } else if (lead >= 0x80) {
+    } else {
       code_point = ((lead & 0x1F) << 6) | (byte(1) & 0x3F);
       size = 2;
     }
@@ -44,14 +52,16 @@ struct cursor {
     look();
   }
   bool is(int any_of) const { return (flags & any_of) != 0; }
-  bool is_symbol() const { return (flags & (k_space | k_letter | k_number | k_end)) == 0; }     // [^\s L N]
+  bool is_symbol() const { return (flags & (k_space | k_letter | k_number | k_end)) == 0; }    // [^\s L N]
   bool is_opener() const { return (flags & (k_newline | k_letter | k_number | k_end)) == 0; }  // [^\r\n L N]
   void skip(int any_of) {
     while (is(any_of)) advance();
   }
 };
 
-char lower_ascii(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; }
+char lower_ascii(char c) {
+  return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
+}
 
 // The end of the contraction at `at`, or `at`.
 const char* after_contraction(const char* at, const char* end) {
@@ -70,8 +80,9 @@ struct word_ends {
   const char* third_rule = nullptr;   // [upper]+ [lower]*, only looked at where the second rule fails
 };
 
-// Greedy [upper]* stops before a character that is not upper. If that one is lower, the rest follows. Otherwise [upper]*
-// gives back until the character given back is lower too, and [lower]+ takes just that one: all behind it are upper only.
+// Greedy [upper]* stops before a character that is not upper. If that one is lower, the rest follows.
+// Otherwise [upper]* gives back until the character given back is lower too, and [lower]+ takes just that
+// one: all behind it are upper only.
 word_ends match_word(cursor c) {
   const char* first = c.at;
   const char* after_last_both = nullptr;

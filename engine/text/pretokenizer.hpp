@@ -1,6 +1,8 @@
-// Cuts text into the pieces within which BPE merges, exactly as Kimi's published pattern does, without a regex engine.
+// Cuts text into the pieces within which BPE merges, exactly as Kimi's published pattern does, without a
+// regex engine.
 //
-// The pattern's alternatives, tried in this order at each place (Han, upper and lower as in unicode_classes.hpp):
+// The pattern's alternatives, tried in this order at each place (Han, upper and lower as in
+// unicode_classes.hpp):
 //   1  [Han]+
 //   2  [^\r\n L N]? [upper]* [lower]+ contraction?
 //   3  [^\r\n L N]? [upper]+ [lower]* contraction?
@@ -9,9 +11,9 @@
 //   6  \s* [\r\n]+
 //   7  \s+ not followed by \S
 //   8  \s+
-// where a contraction is 's 't 're 've 'm 'll 'd in any case ('s also with U+017F). Each rule's backtracking has a closed
-// form, so a piece costs a constant number of passes over its characters and nothing can exceed a limit or a stack.
-// Immutable; any thread.
+// where a contraction is 's 't 're 've 'm 'll 'd in any case ('s also with U+017F). Each rule's backtracking
+// has a closed form, so a piece costs a constant number of passes over its characters and nothing can exceed
+// a limit or a stack. Immutable; any thread.
 #pragma once
 
 #include <string_view>

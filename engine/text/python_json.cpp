@@ -22,13 +22,27 @@ void append_string(std::string_view text, std::string& out) {
   out.push_back('"');
   for (const char c : text) {
     switch (c) {
-      case '"': out += "\\\""; break;
-      case '\\': out += "\\\\"; break;
-      case '\n': out += "\\n"; break;
-      case '\r': out += "\\r"; break;
-      case '\t': out += "\\t"; break;
-      case '\f': out += "\\f"; break;
-      case '\b': out += "\\b"; break;
+      case '"':
+        out += "\\\"";
+        break;
+      case '\\':
+        out += "\\\\";
+        break;
+      case '\n':
+        out += "\\n";
+        break;
+      case '\r':
+        out += "\\r";
+        break;
+      case '\t':
+        out += "\\t";
+        break;
+      case '\f':
+        out += "\\f";
+        break;
+      case '\b':
+        out += "\\b";
+        break;
       default:
         if (static_cast<std::uint8_t>(c) < 0x20) {
           out += "\\u00";
@@ -136,14 +150,16 @@ class writer {
         append_string(text, out);
         return simdjson::SUCCESS;
       }
-      case od::json_type::number: return number(v, out);
+      case od::json_type::number:
+        return number(v, out);
       case od::json_type::boolean: {
         bool truth = false;
         if (const error_code code = v.get_bool().get(truth)) return code;
         out += truth ? "true" : "false";
         return simdjson::SUCCESS;
       }
-      case od::json_type::null: break;
+      case od::json_type::null:
+        break;
     }
     bool is_null = false;
     if (simdjson::simdjson_result<bool>(v.is_null()).get(is_null) || !is_null) return simdjson::N_ATOM_ERROR;
@@ -171,8 +187,11 @@ class writer {
     return simdjson::SUCCESS;
   }
 
-  // from_chars does not say whether a number was too large or too small, and leaves the value alone in both cases.
-  static double overflowed(std::string_view token) { return std::strtod(std::string(token).c_str(), nullptr); }
+  // from_chars does not say whether a number was too large or too small, and leaves the value alone in both
+  // cases.
+  static double overflowed(std::string_view token) {
+    return std::strtod(std::string(token).c_str(), nullptr);
+  }
 
   static bool is_number(std::string_view t) {
     const auto digits = [&t] {
@@ -215,11 +234,13 @@ error_code write(const simdjson::padded_string& json, python_json& out) {
 
 result<python_json> to_python_json(std::string_view json) {
   if (json.size() > k_python_json_bytes_max) {
-    return fail(errc::bad_request, "the JSON is larger than " + std::to_string(k_python_json_bytes_max) + " bytes");
+    return fail(errc::bad_request,
+                "the JSON is larger than " + std::to_string(k_python_json_bytes_max) + " bytes");
   }
   python_json out;
   if (const error_code code = write(simdjson::padded_string(json), out)) {
-    return fail(errc::bad_request, std::string("not an array or object in JSON: ") + simdjson::error_message(code));
+    return fail(errc::bad_request,
+                std::string("not an array or object in JSON: ") + simdjson::error_message(code));
   }
   out.is_array = out.text.starts_with('[');
   out.is_empty = out.text.size() == 2;

@@ -1,7 +1,7 @@
-// JSON as the templates' `tojson(separators=(',', ':'))` writes it: the text of Python's json.dumps(..., ensure_ascii=False)
-// of the parsed value. Compact, keys in first-seen order with the last value of a repeated key, non-ASCII as it is, integers
-// digit for digit, other numbers as Python's repr. Prompts must match to the byte, or prefixes do not.
-// Pure; any thread.
+// JSON as the templates' `tojson(separators=(',', ':'))` writes it: the text of Python's json.dumps(...,
+// ensure_ascii=False) of the parsed value. Compact, keys in first-seen order with the last value of a
+// repeated key, non-ASCII as it is, integers digit for digit, other numbers as Python's repr. Prompts must
+// match to the byte, or prefixes do not. Pure; any thread.
 #pragma once
 
 #include <cstddef>

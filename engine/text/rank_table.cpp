@@ -45,8 +45,9 @@ result<rank_table> rank_table::build(std::span<const std::string> tokens) {
   out.offsets_.push_back(0);
   for (const auto& token : tokens) {
     if (token.empty() || token.size() > k_token_bytes_max) {
-      return fail(errc::bad_model, "rank " + std::to_string(out.size()) + " has " + std::to_string(token.size()) +
-                                       " bytes; allowed are 1 to " + std::to_string(k_token_bytes_max));
+      return fail(errc::bad_model, "rank " + std::to_string(out.size()) + " has " +
+                                       std::to_string(token.size()) + " bytes; allowed are 1 to " +
+                                       std::to_string(k_token_bytes_max));
     }
     out.blob_ += token;
     out.offsets_.push_back(static_cast<std::uint32_t>(out.blob_.size()));
@@ -54,7 +55,8 @@ result<rank_table> rank_table::build(std::span<const std::string> tokens) {
   }
   out.slots_.assign(std::bit_ceil(tokens.size() * 2 + 2), slot{0, -1});
   for (std::int32_t rank = 0; rank < out.size(); ++rank) {
-    if (!out.insert(rank)) return fail(errc::bad_model, "rank " + std::to_string(rank) + " repeats an earlier token");
+    if (!out.insert(rank))
+      return fail(errc::bad_model, "rank " + std::to_string(rank) + " repeats an earlier token");
   }
   for (int b = 0; b < 256; ++b) {
     const char byte = static_cast<char>(b);
@@ -77,7 +79,8 @@ bool rank_table::insert(std::int32_t rank) {
       slots_[i] = {static_cast<std::uint32_t>(h >> 32), rank};
       return true;
     }
-    if (slots_[i].hash == static_cast<std::uint32_t>(h >> 32) && bytes(slots_[i].rank) == bytes(rank)) return false;
+    if (slots_[i].hash == static_cast<std::uint32_t>(h >> 32) && bytes(slots_[i].rank) == bytes(rank))
+      return false;
   }
 }
 
@@ -136,18 +139,22 @@ void rank_table::merge_short(std::string_view piece, std::vector<std::int32_t>& 
   for (std::size_t i = 0; i < count; ++i) out.push_back(parts[i].rank);
 }
 
-// A heap of candidate pairs over a linked list of parts; an entry whose part has changed since is skipped. A rank stands
-// for one byte string, so a part's new pair never has the rank of an old entry for the same place.
+// A heap of candidate pairs over a linked list of parts; an entry whose part has changed since is skipped. A
+// rank stands for one byte string, so a part's new pair never has the rank of an old entry for the same
+// place.
 void rank_table::merge_long(std::string_view piece, std::vector<std::int32_t>& out) const {
   struct part {
-    std::uint32_t previous, next;  // indexes of parts = offset of their first byte; next of the last is the size
-    std::int32_t rank;             // -1: merged away
+    std::uint32_t previous,
+        next;           // indexes of parts = offset of their first byte; next of the last is the size
+    std::int32_t rank;  // -1: merged away
     std::int32_t pair_rank;
   };
   const auto size = static_cast<std::uint32_t>(piece.size());
   std::vector<part> parts(size);
   std::vector<std::uint64_t> heap;  // pair rank << 32 | part: lowest rank, then leftmost
-  const auto entry = [](std::int32_t rank, std::uint32_t at) { return static_cast<std::uint64_t>(rank) << 32 | at; };
+  const auto entry = [](std::int32_t rank, std::uint32_t at) {
+    return static_cast<std::uint64_t>(rank) << 32 | at;
+  };
   const auto set_pair = [&](std::uint32_t at) {
     const std::uint32_t next = parts[at].next;
     std::int32_t rank = -1;

@@ -1,7 +1,8 @@
-// The byte-level BPE vocabulary: bytes of every rank, and merging within one piece of text, lowest rank first.
+// The byte-level BPE vocabulary: bytes of every rank, and merging within one piece of text, lowest rank
+// first.
 //
-// Invariants: ranks are 0..n-1, every token's bytes are unique and not empty, and each of the 256 single bytes is a token.
-// Immutable after build(); any thread.
+// Invariants: ranks are 0..n-1, every token's bytes are unique and not empty, and each of the 256 single
+// bytes is a token. Immutable after build(); any thread.
 #pragma once
 
 #include <array>
@@ -16,13 +17,14 @@
 
 namespace weir::engine::text {
 
-inline constexpr std::int32_t k_ranks_max = 1 << 20;          // Kimi has 163,584
-inline constexpr std::size_t k_token_bytes_max = 1024;        // the longest of the published vocabularies has 128
+inline constexpr std::int32_t k_ranks_max = 1 << 20;    // Kimi has 163,584
+inline constexpr std::size_t k_token_bytes_max = 1024;  // the longest of the published vocabularies has 128
 inline constexpr std::size_t k_piece_bytes_max = 1ULL << 31;  // offsets within a piece are 32 bits
 
 class rank_table final {
  public:
-  // `tokens[rank]` are the bytes of each rank. errc::bad_model names the first token that breaks an invariant.
+  // `tokens[rank]` are the bytes of each rank. errc::bad_model names the first token that breaks an
+  // invariant.
   static result<rank_table> build(std::span<const std::string> tokens);
 
   std::int32_t size() const noexcept { return static_cast<std::int32_t>(offsets_.size()) - 1; }
@@ -54,11 +56,11 @@ class rank_table final {
   void merge_short(std::string_view piece, std::vector<std::int32_t>& out) const;
   void merge_long(std::string_view piece, std::vector<std::int32_t>& out) const;
 
-  std::string blob_;                           // all tokens' bytes
-  std::vector<std::uint32_t> offsets_;         // [ranks + 1] into blob_
-  std::vector<slot> slots_;                    // open addressing, at most half full
-  std::array<std::int32_t, 256> single_{};     // byte -> rank
-  std::vector<std::int32_t> pairs_;            // [65536] first byte * 256 + second -> rank or k_none
+  std::string blob_;                        // all tokens' bytes
+  std::vector<std::uint32_t> offsets_;      // [ranks + 1] into blob_
+  std::vector<slot> slots_;                 // open addressing, at most half full
+  std::array<std::int32_t, 256> single_{};  // byte -> rank
+  std::vector<std::int32_t> pairs_;         // [65536] first byte * 256 + second -> rank or k_none
   std::size_t token_bytes_max_ = 0;
 };
 

@@ -42,6 +42,8 @@ std::string stop_matcher::push(std::string_view text) {
   return shown;
 }
 
-std::string stop_matcher::finish() { return std::exchange(held_, {}); }
+std::string stop_matcher::finish() {
+  return std::exchange(held_, {});
+}
 
 }  // namespace weir::engine::text

@@ -1,7 +1,7 @@
 // Cuts generated text at the first of several stop strings, holding back any tail that may still become one.
-// First is the one that is complete first; of several complete at the same byte, the longest. So the cut depends on the text
-// alone, never on how it was divided into pushes. Each byte costs amortised constant time per stop string.
-// One sequence, one thread.
+// First is the one that is complete first; of several complete at the same byte, the longest. So the cut
+// depends on the text alone, never on how it was divided into pushes. Each byte costs amortised constant time
+// per stop string. One sequence, one thread.
 #pragma once
 
 #include <cstddef>

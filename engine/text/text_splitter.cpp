@@ -9,7 +9,8 @@ namespace {
 
 bool is_python_space(const unicode_classes& classes, const utf8_step& step) {
   if (step.status != utf8_status::valid) return false;
-  return (step.code_point >= 0x1C && step.code_point <= 0x1F) || (classes.flags(step.code_point) & k_space) != 0;
+  return (step.code_point >= 0x1C && step.code_point <= 0x1F) ||
+         (classes.flags(step.code_point) & k_space) != 0;
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "engine/text/tokenizer.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <fstream>
 #include <iterator>
 #include <string>
@@ -15,6 +16,18 @@
 
 namespace weir::engine::text {
 namespace {
+
+// How many bytes of `text` are ASCII from its beginning on.
+std::size_t ascii_bytes(std::string_view text) {
+  constexpr std::uint64_t k_high_bits = 0x8080808080808080ULL;
+  std::size_t at = 0;
+  for (std::uint64_t word = 0; at + sizeof word <= text.size(); at += sizeof word) {
+    std::memcpy(&word, text.data() + at, sizeof word);
+    if ((word & k_high_bits) != 0) break;
+  }
+  while (at < text.size() && static_cast<std::uint8_t>(text[at]) < 0x80) ++at;
+  return at;
+}
 
 class kimi_tokenizer final : public tokenizer {
  public:
@@ -55,7 +68,9 @@ class kimi_tokenizer final : public tokenizer {
     return ranks_.size() + special;
   }
 
-  bool is_special(std::int32_t id) const noexcept override { return id >= ranks_.size() && id < vocab_size(); }
+  bool is_special(std::int32_t id) const noexcept override {
+    return id >= ranks_.size() && id < vocab_size();
+  }
 
   std::string_view token_bytes(std::int32_t id) const noexcept override {
     if (id < 0 || id >= vocab_size()) return {};
@@ -67,8 +82,8 @@ class kimi_tokenizer final : public tokenizer {
   }
 
  private:
-  // The longest special token that `text` begins with, as an index of specials_, or -1. Narrows the sorted contents byte
-  // by byte, so ordinary text costs one comparison.
+  // The longest special token that `text` begins with, as an index of specials_, or -1. Narrows the sorted
+  // contents byte by byte, so ordinary text costs one comparison.
   std::int32_t special_at(std::string_view text) const {
     std::int32_t found = -1;
     auto first = by_content_.begin();
@@ -88,10 +103,8 @@ class kimi_tokenizer final : public tokenizer {
   void encode_part(std::string_view text, std::vector<std::int32_t>& out) const {
     std::size_t valid = 0;
     for (std::size_t at = 0; at < text.size();) {
-      if (static_cast<std::uint8_t>(text[at]) < 0x80) {
-        ++at;
-        continue;
-      }
+      at += ascii_bytes(text.substr(at));
+      if (at == text.size()) break;
       const utf8_step step = next_char(text.substr(at, 4));
       if (step.status != utf8_status::valid) {
         encode_valid(text.substr(valid, at - valid), out);
@@ -135,7 +148,8 @@ result<std::string> read_file(const std::filesystem::path& path, std::size_t byt
 
 }  // namespace
 
-result<std::shared_ptr<const tokenizer>> make_tokenizer(std::string_view rank_file, std::string_view config_file) {
+result<std::shared_ptr<const tokenizer>> make_tokenizer(std::string_view rank_file,
+                                                        std::string_view config_file) {
   const auto tokens = parse_rank_file(rank_file);
   if (!tokens) return std::unexpected(tokens.error());
   auto ranks = rank_table::build(*tokens);

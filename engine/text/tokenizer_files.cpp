@@ -69,8 +69,10 @@ result<void> add_special(std::string_view key, const simdjson::dom::element& ent
                       std::to_string(base));
   }
   std::string_view content;
-  if (entry["content"].get(content) != simdjson::SUCCESS || content.empty() || content.size() > k_special_bytes_max) {
-    return bad_config(where + "content must be a string of 1 to " + std::to_string(k_special_bytes_max) + " bytes");
+  if (entry["content"].get(content) != simdjson::SUCCESS || content.empty() ||
+      content.size() > k_special_bytes_max) {
+    return bad_config(where + "content must be a string of 1 to " + std::to_string(k_special_bytes_max) +
+                      " bytes");
   }
   const auto at = static_cast<std::size_t>(*id - base);
   if (at >= specials.size()) specials.resize(at + 1);
@@ -83,7 +85,8 @@ result<void> add_special(std::string_view key, const simdjson::dom::element& ent
 
 result<std::vector<std::string>> parse_rank_file(std::string_view file) {
   if (file.size() > k_rank_file_bytes_max) {
-    return fail(errc::bad_model, "tiktoken.model is larger than " + std::to_string(k_rank_file_bytes_max) + " bytes");
+    return fail(errc::bad_model,
+                "tiktoken.model is larger than " + std::to_string(k_rank_file_bytes_max) + " bytes");
   }
   if (file.ends_with('\n')) file.remove_suffix(1);
   const auto lines = static_cast<std::size_t>(std::count(file.begin(), file.end(), '\n')) + 1;
@@ -95,7 +98,8 @@ result<std::vector<std::string>> parse_rank_file(std::string_view file) {
     const std::string_view line = file.substr(0, file.find('\n'));
     file.remove_prefix(std::min(file.size(), line.size() + 1));
     const std::size_t space = line.find(' ');
-    if (space == std::string_view::npos) return bad_line(number, "expected a base64 token, a space and a rank");
+    if (space == std::string_view::npos)
+      return bad_line(number, "expected a base64 token, a space and a rank");
     if (space > k_token_bytes_max * 4 / 3 + 4) return bad_line(number, "the token is too long");
     auto token = decode_base64(line.substr(0, space));
     if (!token) return bad_line(number, "the token is not base64");

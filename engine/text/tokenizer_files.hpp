@@ -1,6 +1,6 @@
-// The two tokenizer files of a checkpoint, from bytes to checked values: tiktoken.model (one "BASE64 RANK" per line) and
-// tokenizer_config.json (`added_tokens_decoder`). The bytes are an operator's download and are treated as hostile.
-// Pure; any thread.
+// The two tokenizer files of a checkpoint, from bytes to checked values: tiktoken.model (one "BASE64 RANK"
+// per line) and tokenizer_config.json (`added_tokens_decoder`). The bytes are an operator's download and are
+// treated as hostile. Pure; any thread.
 #pragma once
 
 #include <cstddef>
@@ -15,20 +15,22 @@
 
 namespace weir::engine::text {
 
-inline constexpr std::size_t k_rank_file_bytes_max = 64ULL << 20;    // Kimi's has 2.8 MB
-inline constexpr std::size_t k_config_file_bytes_max = 4ULL << 20;   // Kimi's has about 40 KB
-inline constexpr std::int32_t k_reserved_specials = 256;             // ids after the ranks, named or not
-inline constexpr std::int32_t k_specials_max = 4096;                 // ids after the ranks at all
+inline constexpr std::size_t k_rank_file_bytes_max = 64ULL << 20;   // Kimi's has 2.8 MB
+inline constexpr std::size_t k_config_file_bytes_max = 4ULL << 20;  // Kimi's has about 40 KB
+inline constexpr std::int32_t k_reserved_specials = 256;            // ids after the ranks, named or not
+inline constexpr std::int32_t k_specials_max = 4096;                // ids after the ranks at all
 inline constexpr std::size_t k_special_bytes_max = 256;
 
 // The bytes of every rank, in order. errc::bad_model names the line.
 result<std::vector<std::string>> parse_rank_file(std::string_view file);
 
-// The contents of the special tokens with ids base, base + 1, ...: at least the reserved ones, of which those that the file
-// does not list are <|reserved_token_ID|>, as in the published tokenizer. errc::bad_model names the entry.
+// The contents of the special tokens with ids base, base + 1, ...: at least the reserved ones, of which those
+// that the file does not list are <|reserved_token_ID|>, as in the published tokenizer. errc::bad_model names
+// the entry.
 result<std::vector<std::string>> parse_tokenizer_config(std::string_view file, std::int32_t base);
 
 // A tokenizer of two files' bytes. errc::bad_model names file and place.
-result<std::shared_ptr<const tokenizer>> make_tokenizer(std::string_view rank_file, std::string_view config_file);
+result<std::shared_ptr<const tokenizer>> make_tokenizer(std::string_view rank_file,
+                                                        std::string_view config_file);
 
 }  // namespace weir::engine::text

@@ -1,8 +1,8 @@
 // The character classes that Kimi's pre-tokenizer pattern distinguishes, one byte of flags per code point.
 //
-// The data are of Unicode 16, the version of the regular expressions in the published tokenizer, and are compiled in: a
-// system library's tables would change ids with the system. White space is the property White_Space, Han is Script=Han.
-// Immutable; any thread.
+// The data are of Unicode 16, the version of the regular expressions in the published tokenizer, and are
+// compiled in: a system library's tables would change ids with the system. White space is the property
+// White_Space, Han is Script=Han. Immutable; any thread.
 #pragma once
 
 #include <array>
@@ -33,6 +33,9 @@ class unicode_classes final {
   std::uint8_t flags(char32_t code_point) const {
     return blocks_[(block_index_[code_point >> 8] << 8) | (code_point & 0xFF)];
   }
+
+  // The same for code points below 128, which are the first block.
+  std::uint8_t ascii_flags(char32_t code_point) const { return blocks_[code_point]; }
 
  private:
   std::array<std::uint16_t, 0x1100> block_index_{};  // code point / 256 -> block

@@ -1,5 +1,5 @@
-// One step of UTF-8 decoding with the Unicode Standard's "maximal subpart" rule, the one that WHATWG decoders follow.
-// Pure functions; any thread.
+// One step of UTF-8 decoding with the Unicode Standard's "maximal subpart" rule, the one that WHATWG decoders
+// follow. Pure functions; any thread.
 #pragma once
 
 #include <cstddef>

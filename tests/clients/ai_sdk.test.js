@@ -16,8 +16,16 @@ describe('ai', () => {
   before(async () => {
     weir = await Weir.start();
     const openai = createOpenAI({baseURL: weir.base, apiKey: 'any'});
-    const compatible = createOpenAICompatible({name: 'weir', baseURL: weir.base, apiKey: 'any', includeUsage: true});
-    Object.assign(models, {'@ai-sdk/openai': openai.chat(MODEL), '@ai-sdk/openai-compatible': compatible(MODEL)});
+    const compatible = createOpenAICompatible({
+      name: 'weir',
+      baseURL: weir.base,
+      apiKey: 'any',
+      includeUsage: true,
+    });
+    Object.assign(models, {
+      '@ai-sdk/openai': openai.chat(MODEL),
+      '@ai-sdk/openai-compatible': compatible(MODEL),
+    });
     Object.assign(models, {completions: openai.completion(MODEL)});
   });
   after(() => weir.stop());
@@ -25,22 +33,34 @@ describe('ai', () => {
   const get_weather = tool({
     description: WEATHER.function.description,
     inputSchema: jsonSchema(WEATHER.function.parameters),
-    execute: async ({city}) => (city === 'Paris' ? {sky: 'cloudy', celsius: 12} : {sky: 'unknown', celsius: 0}),
+    execute: async ({city}) =>
+      city === 'Paris' ? {sky: 'cloudy', celsius: 12} : {sky: 'unknown', celsius: 0},
   });
 
   for (const provider of ['@ai-sdk/openai', '@ai-sdk/openai-compatible']) {
     test(`${provider}: generateText`, async () => {
-      const answer = await generateText({model: models[provider], prompt: 'What is the capital of Peru?', maxRetries: 0});
+      const answer = await generateText({
+        model: models[provider],
+        prompt: 'What is the capital of Peru?',
+        maxRetries: 0,
+      });
       assert.equal(answer.text, 'The capital of Peru is Lima.');
       assert.equal(answer.finishReason, 'stop');
       assert.ok(answer.usage.inputTokens > 0 && answer.usage.outputTokens > 0);
     });
 
     test(`${provider}: streamText`, async () => {
-      const result = streamText({model: models[provider], prompt: 'What is the capital of Peru?', maxRetries: 0});
+      const result = streamText({
+        model: models[provider],
+        prompt: 'What is the capital of Peru?',
+        maxRetries: 0,
+      });
       const parts = [];
       for await (const part of result.fullStream) parts.push(part);
-      assert.deepEqual(parts.filter((part) => part.type === 'error'), []);
+      assert.deepEqual(
+        parts.filter((part) => part.type === 'error'),
+        [],
+      );
       assert.equal(await result.text, 'The capital of Peru is Lima.');
       assert.equal(await result.finishReason, 'stop');
       assert.ok((await result.usage).outputTokens > 0);
@@ -48,7 +68,11 @@ describe('ai', () => {
 
     test(`${provider}: generateText with a tool`, async () => {
       const answer = await generateText({
-        model: models[provider], prompt: 'What is the weather in Paris?', tools: {get_weather}, stopWhen: steps(3), maxRetries: 0,
+        model: models[provider],
+        prompt: 'What is the weather in Paris?',
+        tools: {get_weather},
+        stopWhen: steps(3),
+        maxRetries: 0,
       });
       assert.equal(answer.steps.length, 2);
       assert.deepEqual(answer.steps[0].toolCalls[0].input, {city: 'Paris'});
@@ -59,7 +83,11 @@ describe('ai', () => {
 
     test(`${provider}: streamText with a tool`, async () => {
       const result = streamText({
-        model: models[provider], prompt: 'What is the weather in Paris?', tools: {get_weather}, stopWhen: steps(3), maxRetries: 0,
+        model: models[provider],
+        prompt: 'What is the weather in Paris?',
+        tools: {get_weather},
+        stopWhen: steps(3),
+        maxRetries: 0,
       });
       const types = new Set();
       for await (const part of result.fullStream) types.add(part.type);
@@ -69,8 +97,16 @@ describe('ai', () => {
     });
 
     test(`${provider}: an error keeps status and message`, async () => {
-      const error = await generateText({model: models[provider], prompt: 'x', temperature: 1, maxOutputTokens: 90_000, maxRetries: 0})
-        .then(() => assert.fail('no error'), (e) => e);
+      const error = await generateText({
+        model: models[provider],
+        prompt: 'x',
+        temperature: 1,
+        maxOutputTokens: 90_000,
+        maxRetries: 0,
+      }).then(
+        () => assert.fail('no error'),
+        (e) => e,
+      );
       assert.ok(APICallError.isInstance(error), error);
       assert.equal(error.statusCode, 400);
       assert.match(error.message, /maximum context length/);
@@ -78,7 +114,12 @@ describe('ai', () => {
   }
 
   test('@ai-sdk/openai: completions', async () => {
-    const answer = await generateText({model: models.completions, prompt: 'ping', maxOutputTokens: 8, maxRetries: 0});
+    const answer = await generateText({
+      model: models.completions,
+      prompt: 'ping',
+      maxOutputTokens: 8,
+      maxRetries: 0,
+    });
     assert.ok(answer.usage.outputTokens > 0);
   });
 });

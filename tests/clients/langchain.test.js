@@ -23,7 +23,8 @@ describe('@langchain/openai', () => {
   });
 
   test('stream', async () => {
-    let text = '', usage;
+    let text = '',
+      usage;
     for await (const chunk of await model.stream('What is the capital of Cuba?')) {
       text += chunk.content;
       usage = chunk.usage_metadata ?? usage;
@@ -34,7 +35,10 @@ describe('@langchain/openai', () => {
 
   test('batch', async () => {
     const answers = await model.batch(['ping', 'thanks!', 'ping']);
-    assert.deepEqual(answers.map((answer) => answer.content), ['pong', 'You are welcome!', 'pong']);
+    assert.deepEqual(
+      answers.map((answer) => answer.content),
+      ['pong', 'You are welcome!', 'pong'],
+    );
     assert.equal(new Set(answers.map((answer) => answer.id)).size, 3);
   });
 
@@ -52,7 +56,10 @@ describe('@langchain/openai', () => {
       assert.equal(call.tool_calls.length, 1);
       assert.equal(call.tool_calls[0].name, 'get_weather');
       assert.deepEqual(call.tool_calls[0].args, {city: 'Lima'});
-      const result = new ToolMessage({tool_call_id: call.tool_calls[0].id, content: '{"sky": "windy", "celsius": 18}'});
+      const result = new ToolMessage({
+        tool_call_id: call.tool_calls[0].id,
+        content: '{"sky": "windy", "celsius": 18}',
+      });
       assert.equal((await ask([question, call, result])).content, 'It is windy in Lima, 18 degrees.');
     });
   }

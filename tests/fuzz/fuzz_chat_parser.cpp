@@ -1,5 +1,6 @@
-// Any sequence of tokens through the chat parser: nothing crashes, text stays valid UTF-8, calls count up from 0 and
-// arguments belong to the last call. Each input byte below 240 is a token of one byte, each other one a special token.
+// Any sequence of tokens through the chat parser: nothing crashes, text stays valid UTF-8, calls count up
+// from 0 and arguments belong to the last call. Each input byte below 240 is a token of one byte, each other
+// one a special token.
 #include <cstdint>
 #include <cstdlib>
 #include <string>
@@ -22,12 +23,20 @@ std::shared_ptr<const tokenizer> make() {
     file += {k_alphabet[b >> 2], k_alphabet[(b & 3) << 4], '=', '=', ' '};
     file += std::to_string(b) + "\n";
   }
-  const std::string_view names[] = {"<|im_system|>", "<|im_user|>", "<|im_assistant|>", "<|im_middle|>", "<|im_end|>",
-                                    "<|tool_calls_section_begin|>", "<|tool_calls_section_end|>", "<|tool_call_begin|>",
-                                    "<|tool_call_argument_begin|>", "<|tool_call_end|>"};
+  const std::string_view names[] = {"<|im_system|>",
+                                    "<|im_user|>",
+                                    "<|im_assistant|>",
+                                    "<|im_middle|>",
+                                    "<|im_end|>",
+                                    "<|tool_calls_section_begin|>",
+                                    "<|tool_calls_section_end|>",
+                                    "<|tool_call_begin|>",
+                                    "<|tool_call_argument_begin|>",
+                                    "<|tool_call_end|>"};
   std::string entries;
   for (int i = 0; const auto name : names) {
-    entries += (i > 0 ? ",\"" : "\"") + std::to_string(256 + i) + "\":{\"content\":\"" + std::string(name) + "\"}";
+    entries +=
+        (i > 0 ? ",\"" : "\"") + std::to_string(256 + i) + "\":{\"content\":\"" + std::string(name) + "\"}";
     ++i;
   }
   return *make_tokenizer(file, "{\"added_tokens_decoder\":{" + entries + "}}");
@@ -61,7 +70,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto parser = format->make_parser();
   checker check;
   for (std::size_t i = 0; i < size; ++i) {
-    const std::int32_t token = data[i] < k_first_special_byte ? data[i] : 256 + data[i] - k_first_special_byte;
+    const std::int32_t token =
+        data[i] < k_first_special_byte ? data[i] : 256 + data[i] - k_first_special_byte;
     for (auto& d : parser->push(token)) std::visit(check, d);
   }
   for (auto& d : parser->finish()) std::visit(check, d);

@@ -1,4 +1,5 @@
-// Tool declarations are JSON from clients: what is accepted must come out as JSON that is accepted again, unchanged.
+// Tool declarations are JSON from clients: what is accepted must come out as JSON that is accepted again,
+// unchanged.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>

@@ -1,6 +1,6 @@
-// tiktoken.model and tokenizer_config.json as hostile bytes: first byte 0: a rank file; 1: a configuration; otherwise text for
-// the bundled kind of tokenizer, which must round-trip. In modes 0 and 1 a sound prefix stands in front when the second byte is
-// odd, so that the fuzzer need not find 256 lines by itself.
+// tiktoken.model and tokenizer_config.json as hostile bytes: first byte 0: a rank file; 1: a configuration;
+// otherwise text for the bundled kind of tokenizer, which must round-trip. In modes 0 and 1 a sound prefix
+// stands in front when the second byte is odd, so that the fuzzer need not find 256 lines by itself.
 #include <cstdint>
 #include <cstdlib>
 #include <string>
@@ -40,7 +40,8 @@ void check_round_trip(const tokenizer& tok, std::string_view text) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static const std::string ranks = base_ranks();
   static const std::string config = R"({"added_tokens_decoder":{"256":{"content":"<|im_end|>"}}})";
-  static const auto fixed = make_tokenizer(ranks + "YWI= 256\nYmM= 257\n4pg= 258\n", R"({"added_tokens_decoder":{}})");
+  static const auto fixed =
+      make_tokenizer(ranks + "YWI= 256\nYmM= 257\n4pg= 258\n", R"({"added_tokens_decoder":{}})");
   if (size < 2) return 0;
   const std::string_view bytes(reinterpret_cast<const char*>(data) + 2, size - 2);
   if (data[0] == 0) {
@@ -48,7 +49,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (tok) check_round_trip(**tok, "the same <|im_end|> text\xFF");
   } else if (data[0] == 1) {
     const auto specials = parse_tokenizer_config(bytes, 256);
-    if (specials && (specials->size() < k_reserved_specials || specials->size() > k_specials_max)) std::abort();
+    if (specials && (specials->size() < k_reserved_specials || specials->size() > k_specials_max))
+      std::abort();
   } else {
     check_round_trip(**fixed, bytes);
   }

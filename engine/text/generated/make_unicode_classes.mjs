@@ -1,12 +1,19 @@
 // Writes unicode_classes_data.cpp from the Unicode tables of the Node.js that runs it:
 //   node make_unicode_classes.mjs > unicode_classes_data.cpp
-// The version is the one of the regular expressions inside the published tokenizer; a newer one would give other ids.
-const VERSION = '16.0';  // Node.js 22.12
+// The version is the one of the regular expressions inside the published tokenizer; a newer one would give
+// other ids.
+const VERSION = '16.0'; // Node.js 22.12
 if (process.versions.unicode !== VERSION) {
   throw new Error(`needs Unicode ${VERSION}, this Node.js has ${process.versions.unicode}`);
 }
 
-const HAN = 1, UPPER = 2, LOWER = 4, LETTER = 8, NUMBER = 16, SPACE = 32, NEWLINE = 64;
+const HAN = 1,
+  UPPER = 2,
+  LOWER = 4,
+  LETTER = 8,
+  NUMBER = 16,
+  SPACE = 32,
+  NEWLINE = 64;
 
 function flagsOf(char) {
   let flags = 0;
@@ -33,7 +40,7 @@ for (let codePoint = 0; codePoint <= 0x10ffff; ++codePoint) {
 
 const words = runs.map((run) => `0x${run.toString(16).toUpperCase()}`);
 const lines = [];
-for (let i = 0; i < words.length; i += 10) lines.push(`    ${words.slice(i, i + 10).join(', ')},`);
+for (let i = 0; i < words.length; i += 9) lines.push(`    ${words.slice(i, i + 9).join(', ')},`);
 console.log(`// Made by make_unicode_classes.mjs from Unicode ${VERSION}; not edited by hand.
 #include "engine/text/unicode_classes.hpp"
 

@@ -1,9 +1,16 @@
 // node make_openai_subset.js openapi.json > openai-subset.json
-// Keeps of OpenAI's OpenAPI document (repository openai/openai-openapi, MIT) the schemas of the answers that Weir writes.
+// Keeps of OpenAI's OpenAPI document (repository openai/openai-openapi, MIT) the schemas of the answers that
+// Weir writes.
 import {readFileSync} from 'node:fs';
 
-const ROOTS = ['CreateChatCompletionResponse', 'CreateChatCompletionStreamResponse', 'CreateCompletionResponse',
-  'ListModelsResponse', 'Model', 'ErrorResponse'];
+const ROOTS = [
+  'CreateChatCompletionResponse',
+  'CreateChatCompletionStreamResponse',
+  'CreateCompletionResponse',
+  'ListModelsResponse',
+  'Model',
+  'ErrorResponse',
+];
 
 const document = JSON.parse(readFileSync(process.argv[2]));
 const schemas = {};
@@ -22,11 +29,22 @@ function keep(name) {
 const strip = (value) => {
   if (Array.isArray(value)) return value.map(strip);
   if (typeof value !== 'object' || value === null) return value;
-  return Object.fromEntries(Object.entries(value)
-    .filter(([key, inner]) => !key.startsWith('x-') && !(key === 'description' && typeof inner === 'string') && key !== 'example')
-    .map(([key, inner]) => [key, strip(inner)]));
+  return Object.fromEntries(
+    Object.entries(value)
+      .filter(
+        ([key, inner]) =>
+          !key.startsWith('x-') && !(key === 'description' && typeof inner === 'string') && key !== 'example',
+      )
+      .map(([key, inner]) => [key, strip(inner)]),
+  );
 };
 
 ROOTS.forEach(keep);
-const sorted = Object.fromEntries(Object.keys(schemas).sort().map((name) => [name, strip(schemas[name])]));
-console.log(JSON.stringify({openapi: document.openapi, info: document.info, components: {schemas: sorted}}, null, 1));
+const sorted = Object.fromEntries(
+  Object.keys(schemas)
+    .sort()
+    .map((name) => [name, strip(schemas[name])]),
+);
+console.log(
+  JSON.stringify({openapi: document.openapi, info: document.info, components: {schemas: sorted}}, null, 1),
+);

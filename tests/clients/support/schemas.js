@@ -10,14 +10,18 @@ import addFormats from 'ajv-formats';
 function withoutNullable(node) {
   if (Array.isArray(node)) return node.map(withoutNullable);
   if (typeof node !== 'object' || node === null) return node;
-  const {nullable, ...rest} = Object.fromEntries(Object.entries(node).map(([key, value]) => [key, withoutNullable(value)]));
+  const {nullable, ...rest} = Object.fromEntries(
+    Object.entries(node).map(([key, value]) => [key, withoutNullable(value)]),
+  );
   if (typeof nullable !== 'boolean') return nullable === undefined ? rest : {...rest, nullable};
   if (!nullable) return rest;
   const typeOnly = typeof rest.type === 'string' && rest.enum === undefined && rest.const === undefined;
   return typeOnly ? {...rest, type: [rest.type, 'null']} : {anyOf: [rest, {type: 'null'}]};
 }
 
-const document = withoutNullable(JSON.parse(readFileSync(path.join(import.meta.dirname, '../data/openai-subset.json'))));
+const document = withoutNullable(
+  JSON.parse(readFileSync(path.join(import.meta.dirname, '../data/openai-subset.json'))),
+);
 const ajv = new Ajv2020({strict: false, allErrors: true});
 addFormats(ajv);
 ajv.addFormat('unixtime', true);

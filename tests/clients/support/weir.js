@@ -39,10 +39,14 @@ export class Weir {
     const weir = new Weir();
     weir.dir = mkdtempSync(path.join(tmpdir(), 'weir-clients-'));
     const file = path.join(weir.dir, 'weir.yaml');
-    writeFileSync(file, JSON.stringify(change(defaults(), weir.dir)));  // JSON is YAML
-    weir.child = spawn(process.env.WEIR_BIN, ['serve', '--config', file], {stdio: ['ignore', 'pipe', 'pipe']});
+    writeFileSync(file, JSON.stringify(change(defaults(), weir.dir))); // JSON is YAML
+    weir.child = spawn(process.env.WEIR_BIN, ['serve', '--config', file], {
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
     weir.log = '';
-    weir.child.stderr.on('data', (bytes) => { weir.log += bytes; });
+    weir.child.stderr.on('data', (bytes) => {
+      weir.log += bytes;
+    });
     weir.ended = new Promise((resolve) => weir.child.on('close', (code, signal) => resolve({code, signal})));
     try {
       await weir.#ready();
@@ -68,7 +72,9 @@ export class Weir {
     if (ready.status !== 200) throw new Error(`not ready: ${ready.status} ${await ready.text()}`);
   }
 
-  get base() { return `${this.url}/v1`; }
+  get base() {
+    return `${this.url}/v1`;
+  }
 
   // Ends it as an operator would; what a crash or a sanitizer reports fails the test.
   async stop() {
@@ -98,18 +104,27 @@ export class Weir {
 
   async metric(pattern) {
     const text = await (await fetch(`${this.admin}/metrics`)).text();
-    return text.split('\n').filter((line) => !line.startsWith('#') && pattern.test(line)).map((line) => Number(line.split(' ').pop()));
+    return text
+      .split('\n')
+      .filter((line) => !line.startsWith('#') && pattern.test(line))
+      .map((line) => Number(line.split(' ').pop()));
   }
 }
 
 // The events of a stream, each checked to be exactly `data: ...` and a blank line; the last must be [DONE].
 export async function readEvents(response) {
   const text = await response.text();
-  if (!text.endsWith('data: [DONE]\n\n')) throw new Error(`no [DONE] at the end: ${JSON.stringify(text.slice(-200))}`);
-  return text.slice(0, -2).split('\n\n').slice(0, -1).map((event) => {
-    if (!event.startsWith('data: ') || event.includes('\n')) throw new Error(`odd event: ${JSON.stringify(event)}`);
-    return JSON.parse(event.slice('data: '.length));
-  });
+  if (!text.endsWith('data: [DONE]\n\n'))
+    throw new Error(`no [DONE] at the end: ${JSON.stringify(text.slice(-200))}`);
+  return text
+    .slice(0, -2)
+    .split('\n\n')
+    .slice(0, -1)
+    .map((event) => {
+      if (!event.startsWith('data: ') || event.includes('\n'))
+        throw new Error(`odd event: ${JSON.stringify(event)}`);
+      return JSON.parse(event.slice('data: '.length));
+    });
 }
 
 export const user = (content) => ({role: 'user', content});
@@ -128,6 +143,10 @@ export const ADD = {
   function: {
     name: 'add',
     description: 'Add two numbers',
-    parameters: {type: 'object', properties: {a: {type: 'integer'}, b: {type: 'integer'}}, required: ['a', 'b']},
+    parameters: {
+      type: 'object',
+      properties: {a: {type: 'integer'}, b: {type: 'integer'}},
+      required: ['a', 'b'],
+    },
   },
 };

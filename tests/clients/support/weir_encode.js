@@ -19,7 +19,10 @@ export class WeirEncode {
   // A tokenizer of these tokens, with the reserved special tokens only.
   static ofTokens(base64Tokens) {
     const dir = mkdtempSync(path.join(tmpdir(), 'weir-encode-'));
-    writeFileSync(path.join(dir, 'tiktoken.model'), base64Tokens.map((token, rank) => `${token} ${rank}\n`).join(''));
+    writeFileSync(
+      path.join(dir, 'tiktoken.model'),
+      base64Tokens.map((token, rank) => `${token} ${rank}\n`).join(''),
+    );
     writeFileSync(path.join(dir, 'tokenizer_config.json'), '{"added_tokens_decoder":{}}');
     return new WeirEncode(dir, true);
   }
@@ -32,11 +35,19 @@ export class WeirEncode {
     if (done) throw new Error('weir_encode ended');
     return value.trim() === '' ? [] : value.trim().split(' ').map(Number);
   }
-  encode(text) { return this.#ask('p', text); }
-  encodeWithSpecials(text) { return this.#ask('s', text); }
+  encode(text) {
+    return this.#ask('p', text);
+  }
+  encodeWithSpecials(text) {
+    return this.#ask('s', text);
+  }
   // The prompt of a chat request's `messages` and `tools`.
-  render({messages, tools}) { return this.#ask('c', `${JSON.stringify(messages)}\n${tools ? JSON.stringify(tools) : ''}`); }
-  async microseconds(text) { return (await this.#ask('t', text))[0]; }
+  render({messages, tools}) {
+    return this.#ask('c', `${JSON.stringify(messages)}\n${tools ? JSON.stringify(tools) : ''}`);
+  }
+  async microseconds(text) {
+    return (await this.#ask('t', text))[0];
+  }
 
   close() {
     this.#child.stdin.end();

@@ -13,7 +13,9 @@ std::shared_ptr<const chat_format> format() {
   return *detected;
 }
 
-chat_message message(std::string role, std::string content) { return {std::move(role), std::move(content), {}, {}}; }
+chat_message message(std::string role, std::string content) {
+  return {std::move(role), std::move(content), {}, {}};
+}
 
 struct row {
   const char* name;
@@ -25,11 +27,10 @@ const std::string k_open = "<|im_assistant|>assistant<|im_middle|>";
 
 const row k_rows[] = {
     {"nothing but the opener", {{}, ""}, k_open},
-    {"one question",
-     {{message("user", "Hi")}, ""},
-     "<|im_user|>user<|im_middle|>Hi<|im_end|>" + k_open},
+    {"one question", {{message("user", "Hi")}, ""}, "<|im_user|>user<|im_middle|>Hi<|im_end|>" + k_open},
     {"system, developer, answer",
-     {{message("system", "S"), message("developer", "D"), message("user", "U"), message("assistant", "A")}, ""},
+     {{message("system", "S"), message("developer", "D"), message("user", "U"), message("assistant", "A")},
+      ""},
      "<|im_system|>system<|im_middle|>S<|im_end|><|im_system|>system<|im_middle|>D<|im_end|>"
      "<|im_user|>user<|im_middle|>U<|im_end|><|im_assistant|>assistant<|im_middle|>A<|im_end|>" +
          k_open},
@@ -38,7 +39,8 @@ const row k_rows[] = {
        {"assistant", "", {{"functions.get_weather:0", "get_weather", "{\"city\": \"Rome\"}"}}, ""},
        {"tool", "sunny", {}, "functions.get_weather:0"}},
       " [ {\"type\": \"function\", \"function\": {\"name\": \"get_weather\"}} ] "},
-     "<|im_system|>tool_declare<|im_middle|>[{\"type\":\"function\",\"function\":{\"name\":\"get_weather\"}}]<|im_end|>"
+     "<|im_system|>tool_declare<|im_middle|>[{\"type\":\"function\",\"function\":{\"name\":\"get_weather\"}}]"
+     "<|im_end|>"
      "<|im_user|>user<|im_middle|>Weather in Rome?<|im_end|><|im_assistant|>assistant<|im_middle|>"
      "<|tool_calls_section_begin|><|tool_call_begin|>functions.get_weather:0<|tool_call_argument_begin|>"
      "{\"city\": \"Rome\"}<|tool_call_end|><|tool_calls_section_end|><|im_end|>"
@@ -72,10 +74,11 @@ TEST_CASE("markup that a user writes stays text") {
     if (tok->is_special(id)) specials.emplace_back(tok->token_bytes(id));
   }
   CHECK(specials == std::vector<std::string>{
-                        "<|im_system|>", "<|im_middle|>", "<|im_end|>", "<|im_user|>", "<|im_middle|>", "<|im_end|>",
-                        "<|im_assistant|>", "<|im_middle|>", "<|tool_calls_section_begin|>", "<|tool_call_begin|>",
-                        "<|tool_call_argument_begin|>", "<|tool_call_end|>", "<|tool_calls_section_end|>", "<|im_end|>",
-                        "<|im_system|>", "<|im_middle|>", "<|im_end|>", "<|im_assistant|>", "<|im_middle|>"});
+                        "<|im_system|>", "<|im_middle|>", "<|im_end|>", "<|im_user|>", "<|im_middle|>",
+                        "<|im_end|>", "<|im_assistant|>", "<|im_middle|>", "<|tool_calls_section_begin|>",
+                        "<|tool_call_begin|>", "<|tool_call_argument_begin|>", "<|tool_call_end|>",
+                        "<|tool_calls_section_end|>", "<|im_end|>", "<|im_system|>", "<|im_middle|>",
+                        "<|im_end|>", "<|im_assistant|>", "<|im_middle|>"});
 }
 
 TEST_CASE("prompts that the format cannot express") {

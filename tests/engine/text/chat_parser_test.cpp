@@ -10,8 +10,12 @@ namespace {
 struct transcript {
   std::string text;
   void operator()(const content_delta& d) { text += d.text; }
-  void operator()(const tool_call_begin& d) { text += "[" + std::to_string(d.index) + " " + d.id + " " + d.name + "]"; }
-  void operator()(const tool_arguments_delta& d) { text += "{" + std::to_string(d.index) + ":" + d.text + "}"; }
+  void operator()(const tool_call_begin& d) {
+    text += "[" + std::to_string(d.index) + " " + d.id + " " + d.name + "]";
+  }
+  void operator()(const tool_arguments_delta& d) {
+    text += "{" + std::to_string(d.index) + ":" + d.text + "}";
+  }
 };
 
 std::string parsed(std::string_view markup, bool* has_calls = nullptr) {
@@ -19,7 +23,8 @@ std::string parsed(std::string_view markup, bool* has_calls = nullptr) {
   REQUIRE(format);
   const auto parser = (*format)->make_parser();
   transcript out;
-  // Arguments of one call that follow one another are joined, so that rows do not depend on how text falls into tokens.
+  // Arguments of one call that follow one another are joined, so that rows do not depend on how text falls
+  // into tokens.
   std::string arguments;
   int argument_index = -1;
   const auto flush = [&] {
@@ -56,35 +61,41 @@ struct row {
 
 const row k_rows[] = {
     {"content", "Hello, 世界 😀", "Hello, 世界 😀"},
-    {"one call", k_section + k_call + "functions.add:0" + k_arguments + "{\"a\": 1}" + k_call_end + k_section_end,
+    {"one call",
+     k_section + k_call + "functions.add:0" + k_arguments + "{\"a\": 1}" + k_call_end + k_section_end,
      "[0 functions.add:0 add]{0:{\"a\": 1}}"},
     {"content, then two calls",
-     "Let me see." + k_section + k_call + "functions.a:0" + k_arguments + "{}" + k_call_end + k_call + "functions.b:1" +
-         k_arguments + "[1]" + k_call_end + k_section_end,
+     "Let me see." + k_section + k_call + "functions.a:0" + k_arguments + "{}" + k_call_end + k_call +
+         "functions.b:1" + k_arguments + "[1]" + k_call_end + k_section_end,
      "Let me see.[0 functions.a:0 a]{0:{}}[1 functions.b:1 b]{1:[1]}"},
     {"white space between calls",
-     k_section + "\n" + k_call + " functions.a:0\n" + k_arguments + "{}" + k_call_end + "\n" + k_section_end + "done",
+     k_section + "\n" + k_call + " functions.a:0\n" + k_arguments + "{}" + k_call_end + "\n" + k_section_end +
+         "done",
      "[0 functions.a:0 a]{0:{}}done"},
     {"no functions. before the name", k_section + k_call + "get_weather:3" + k_arguments + "{}" + k_call_end,
      "[0 get_weather:3 get_weather]{0:{}}"},
     {"dots and dashes in the name", k_call + "functions.my.tool-2:0" + k_arguments + "{}",
      "[0 functions.my.tool-2:0 my.tool-2]{0:{}}"},
-    {"a call without a section", k_call + "functions.a:0" + k_arguments + "{}" + k_call_end, "[0 functions.a:0 a]{0:{}}"},
+    {"a call without a section", k_call + "functions.a:0" + k_arguments + "{}" + k_call_end,
+     "[0 functions.a:0 a]{0:{}}"},
     {"no arguments", k_section + k_call + "functions.a:0" + k_arguments + k_call_end + k_section_end,
      "[0 functions.a:0 a]"},
     {"cut within arguments", k_section + k_call + "functions.a:0" + k_arguments + "{\"x\"",
      "[0 functions.a:0 a]{0:{\"x\"}"},
-    {"missing call end", k_section + k_call + "functions.a:0" + k_arguments + "{}" + k_call + "functions.b:1" +
-         k_arguments + "{}" + k_section_end + "x",
+    {"missing call end",
+     k_section + k_call + "functions.a:0" + k_arguments + "{}" + k_call + "functions.b:1" + k_arguments +
+         "{}" + k_section_end + "x",
      "[0 functions.a:0 a]{0:{}}[1 functions.b:1 b]{1:{}}x"},
-    {"cut within the header", "x" + k_section + k_call + "functions.a", "x" + k_section + k_call + "functions.a"},
+    {"cut within the header", "x" + k_section + k_call + "functions.a",
+     "x" + k_section + k_call + "functions.a"},
     {"cut after the section began", "x" + k_section, "x" + k_section},
     {"no index", k_section + k_call + "functions.a" + k_arguments + "{}" + k_call_end + k_section_end,
      k_section + k_call + "functions.a" + k_arguments + "{}"},
     {"index no number", k_call + "functions.a:x" + k_arguments, k_call + "functions.a:x" + k_arguments},
     {"no name", k_call + "functions.:0" + k_arguments, k_call + "functions.:0" + k_arguments},
     {"blank in the name", k_call + "functions.a b:0" + k_arguments, k_call + "functions.a b:0" + k_arguments},
-    {"call end in the header", k_call + "functions.a:0" + k_call_end + "x", k_call + "functions.a:0" + k_call_end + "x"},
+    {"call end in the header", k_call + "functions.a:0" + k_call_end + "x",
+     k_call + "functions.a:0" + k_call_end + "x"},
     {"text in the section", k_section + "hello" + k_section_end + " there", k_section + "hello there"},
     {"empty section", "a" + k_section + k_section_end + "b", "ab"},
     {"stray ends", "a" + k_call_end + k_section_end + k_arguments + "b", "ab"},
@@ -99,7 +110,8 @@ TEST_CASE("tokens to content and tool calls") {
     INFO(r.name);
     bool has_calls = false;
     CHECK(parsed(r.markup, &has_calls) == r.transcript);
-    CHECK(has_calls == (r.transcript.find('[') < r.transcript.find(']') && r.transcript.find("[0 ") != std::string::npos));
+    CHECK(has_calls ==
+          (r.transcript.find('[') < r.transcript.find(']') && r.transcript.find("[0 ") != std::string::npos));
   }
 }
 

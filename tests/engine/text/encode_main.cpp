@@ -1,7 +1,7 @@
 // weir_encode DIR: a tokenizer behind pipes, for differential tests against other implementations.
-// Reads requests "<mode> <bytes>\n" + that many bytes from stdin, where mode is p (plain), s (special tokens become ids) or
-// t (time: prints the microseconds of one plain encode) or c (a chat prompt: `messages` as JSON, a newline, and `tools` as
-// JSON or nothing); answers one line of space-separated ids each.
+// Reads requests "<mode> <bytes>\n" + that many bytes from stdin, where mode is p (plain), s (special tokens
+// become ids) or t (time: prints the microseconds of one plain encode) or c (a chat prompt: `messages` as
+// JSON, a newline, and `tools` as JSON or nothing); answers one line of space-separated ids each.
 #include <simdjson.h>
 
 #include <chrono>
@@ -35,7 +35,8 @@ std::vector<std::int32_t> render(const text::chat_format& format, const std::str
     if (m["tool_calls"].get(calls) == simdjson::SUCCESS) {
       for (const dom::element c : calls) {
         const dom::element function = c["function"];
-        message.tool_calls.push_back({text_of(c, "id"), text_of(function, "name"), text_of(function, "arguments")});
+        message.tool_calls.push_back(
+            {text_of(c, "id"), text_of(function, "name"), text_of(function, "arguments")});
       }
     }
     prompt.messages.push_back(std::move(message));

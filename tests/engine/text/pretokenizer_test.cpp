@@ -62,7 +62,8 @@ TEST_CASE("pieces of the published pattern") {
 }
 
 TEST_CASE("every place of a long run costs the same") {
-  for (const std::string unit : {"a", "A", "\u00AAA", " ", "\n", " \n", "'", "1", "\u0301", "\u0301A", "中", "a'", ". "}) {
+  for (const std::string unit :
+       {"a", "A", "\u00AAA", " ", "\n", " \n", "'", "1", "\u0301", "\u0301A", "中", "a'", ". "}) {
     INFO(unit);
     std::string text;
     while (text.size() < 1'000'000) text += unit;

@@ -11,7 +11,8 @@ struct row {
   std::string text;
 };
 
-// Right-hand sides are the output of Python 3.11: json.dumps(json.loads(x), ensure_ascii=False, separators=(',', ':')).
+// Right-hand sides are the output of Python 3.11: json.dumps(json.loads(x), ensure_ascii=False,
+// separators=(',', ':')).
 const row k_rows[] = {
     {"white space", " [ 1 , { \"a\" : null } , true , false ]\n", R"([1,{"a":null},true,false])"},
     {"key order", R"({"b":1,"a":{"d":1,"c":2}})", R"({"b":1,"a":{"d":1,"c":2}})"},
@@ -19,7 +20,8 @@ const row k_rows[] = {
     {"escapes that stay", R"(["\"\\\n\r\t\f\b\u0000\u001f"])", R"(["\"\\\n\r\t\f\b\u0000\u001f"])"},
     {"escapes that go", R"(["\/\u0041\u00e9\ud83d\ude00\u007f"])", "[\"/Aé😀\x7F\"]"},
     {"raw text", "[\"é中\xE2\x80\xA8<&'\"]", "[\"é中\xE2\x80\xA8<&'\"]"},
-    {"integers of any length", "[0,-0,-12,123456789012345678901234567890]", "[0,0,-12,123456789012345678901234567890]"},
+    {"integers of any length", "[0,-0,-12,123456789012345678901234567890]",
+     "[0,0,-12,123456789012345678901234567890]"},
     {"floats", "[1.0,-0.0,0.1,1e5,1E15,1e16,1.5e-4,0.00001,123456.789e3]",
      "[1.0,-0.0,0.1,100000.0,1000000000000000.0,1e+16,0.00015,1e-05,123456789.0]"},
     {"float extremes", "[1e400,-1e400,1e-400,5e-324,1.7976931348623157e308,0.30000000000000004]",
@@ -40,10 +42,13 @@ TEST_CASE("JSON as Python writes it") {
 }
 
 TEST_CASE("what is no JSON") {
-  const std::string deep = std::string(k_python_json_depth_max + 1, '[') + std::string(k_python_json_depth_max + 1, ']');
-  for (const std::string json : {"", " ", "1", "\"a\"", "[", "[1,]", "{\"a\"}", "{\"a\":}", "[01]", "[1.]", "[.5]", "[1e]",
-                                 "[+1]", "[--1]", "[1 2]", "[1]x", "[1][2]", "[tru]", "[nul]", "[nulll]", "[\"\\x\"]",
-                                 "[\"\\ud800\"]", "[\"\xFF\"]", "[NaN]", "{1:2}", "[1}", deep.c_str()}) {
+  const std::string deep =
+      std::string(k_python_json_depth_max + 1, '[') + std::string(k_python_json_depth_max + 1, ']');
+  for (const std::string json :
+       {"",       " ",     "1",         "\"a\"",   "[",         "[1,]",          "{\"a\"}",    "{\"a\":}",
+        "[01]",   "[1.]",  "[.5]",      "[1e]",    "[+1]",      "[--1]",         "[1 2]",      "[1]x",
+        "[1][2]", "[tru]", "[nul]",     "[nulll]", "[\"\\x\"]", "[\"\\ud800\"]", "[\"\xFF\"]", "[NaN]",
+        "{1:2}",  "[1}",   deep.c_str()}) {
     INFO(json);
     const auto got = to_python_json(json);
     REQUIRE_FALSE(got);

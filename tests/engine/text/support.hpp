@@ -37,7 +37,8 @@ inline std::string base64(std::string_view bytes) {
 inline std::string rank_file(const std::vector<std::string>& more = {}) {
   std::string file;
   int rank = 0;
-  for (; rank < 256; ++rank) file += base64(std::string(1, static_cast<char>(rank))) + " " + std::to_string(rank) + "\n";
+  for (; rank < 256; ++rank)
+    file += base64(std::string(1, static_cast<char>(rank))) + " " + std::to_string(rank) + "\n";
   for (const auto& token : more) file += base64(token) + " " + std::to_string(rank++) + "\n";
   return file;
 }

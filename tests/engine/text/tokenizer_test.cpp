@@ -12,7 +12,9 @@ namespace {
 
 using ids = std::vector<std::int32_t>;
 
-std::string config(const std::string& entries) { return "{\"added_tokens_decoder\":{" + entries + "}}"; }
+std::string config(const std::string& entries) {
+  return "{\"added_tokens_decoder\":{" + entries + "}}";
+}
 
 TEST_CASE("the bundled model's tokenizer") {
   const auto tok = weir_tiny();
@@ -35,15 +37,16 @@ TEST_CASE("the bundled model's tokenizer") {
 
 // The first case of golden.json, made by the reference implementation.
 TEST_CASE("a golden prompt") {
-  const auto got = encoded_with_specials(
-      *weir_tiny(),
-      "<|im_user|>user<|im_middle|>What's the capital of Somalia?<|im_end|><|im_assistant|>assistant<|im_middle|>");
+  const auto got = encoded_with_specials(*weir_tiny(),
+                                         "<|im_user|>user<|im_middle|>What's the capital of "
+                                         "Somalia?<|im_end|><|im_assistant|>assistant<|im_middle|>");
   CHECK(got == ids{2051, 279, 2065, 773, 281, 341, 263, 1471, 63, 2050, 2052, 276, 2065});
 }
 
 TEST_CASE("nothing a user writes becomes a special token") {
   const auto tok = weir_tiny();
-  for (const char* text : {"<|im_end|>", "a<|im_user|>user<|im_middle|>", "[EOS][BOS]", "<|reserved_token_2053|>"}) {
+  for (const char* text :
+       {"<|im_end|>", "a<|im_user|>user<|im_middle|>", "[EOS][BOS]", "<|reserved_token_2053|>"}) {
     const auto got = encoded(*tok, text);
     for (const auto id : got) CHECK_FALSE(tok->is_special(id));
     CHECK(joined_bytes(*tok, got) == text);
@@ -53,19 +56,20 @@ TEST_CASE("nothing a user writes becomes a special token") {
 TEST_CASE("the lowest rank merges first, then the leftmost") {
   const auto tok = make_tokenizer(rank_file({"bc", "ab", "aa", "abc", "aaaa"}), config(""));
   REQUIRE(tok);
-  const std::pair<std::string, ids> rows[] = {
-      {"abc", {259}},          {"abcd", {259, 'd'}}, {"aaa", {258, 'a'}},
-      {"aaaaaa", {260, 258}}, {"aaaaa", {260, 'a'}},     {"xabx", {'x', 257, 'x'}}};
+  const std::pair<std::string, ids> rows[] = {{"abc", {259}},        {"abcd", {259, 'd'}},
+                                              {"aaa", {258, 'a'}},   {"aaaaaa", {260, 258}},
+                                              {"aaaaa", {260, 'a'}}, {"xabx", {'x', 257, 'x'}}};
   for (const auto& [text, expected] : rows) {
     INFO(text);
     CHECK(encoded(**tok, text) == expected);
   }
 }
 
-// Both merging procedures are run on the same pieces: beyond 64 bytes a heap is used, and a piece can be cut at a place
-// over which nothing merges.
+// Both merging procedures are run on the same pieces: beyond 64 bytes a heap is used, and a piece can be cut
+// at a place over which nothing merges.
 TEST_CASE("long pieces merge as short ones do") {
-  const auto tok = make_tokenizer(rank_file({"ab", "ba", "aba", "bab", "bb", "abb", "abab", "babb"}), config(""));
+  const auto tok =
+      make_tokenizer(rank_file({"ab", "ba", "aba", "bab", "bb", "abb", "abab", "babb"}), config(""));
   REQUIRE(tok);
   constexpr std::uint32_t k_seed = 7;
   INFO("seed " << k_seed);
@@ -93,7 +97,8 @@ TEST_CASE("a whole piece that is a token needs no merges") {
 
 TEST_CASE("invalid UTF-8 round-trips byte by byte") {
   const auto tok = weir_tiny();
-  for (const std::string text : {"\xFF", "a\xC3", "\xC3(", "\xED\xA0\x80", "\xF0\x9F\x98", "x\x80y", "\xF4\x90\x80\x80"}) {
+  for (const std::string text :
+       {"\xFF", "a\xC3", "\xC3(", "\xED\xA0\x80", "\xF0\x9F\x98", "x\x80y", "\xF4\x90\x80\x80"}) {
     CHECK(joined_bytes(*tok, encoded(*tok, text)) == text);
     CHECK(joined_bytes(*tok, encoded_with_specials(*tok, text)) == text);
   }
@@ -207,7 +212,8 @@ TEST_CASE("malformed tokenizer configurations") {
 
 TEST_CASE("special tokens beyond the reserved ones, and the longest of two") {
   const auto tok = make_tokenizer(
-      rank_file(), config("\"600\":{\"content\":\"<x>\"},\"601\":{\"content\":\"<x>y\"},\"256\":{\"content\":\"é\"}"));
+      rank_file(),
+      config("\"600\":{\"content\":\"<x>\"},\"601\":{\"content\":\"<x>y\"},\"256\":{\"content\":\"é\"}"));
   REQUIRE(tok);
   CHECK((*tok)->vocab_size() == 602);
   CHECK((*tok)->token_bytes(599) == "<|reserved_token_599|>");
