@@ -1,10 +1,12 @@
-// One request and its response on a client connection, as a handler sees it: the validated head, a bounded body, and either a
-// whole reply or a stream. The session behind it owns framing, keep-alive, deadlines and the disconnect watch.
+// One request and its response on a client connection, as a handler sees it: the validated head, a bounded
+// body, and either a whole reply or a stream. The session behind it owns framing, keep-alive, deadlines and
+// the disconnect watch.
 //
-// Invariants: the head passed the strict profile before any handler ran; a handler sends exactly one reply or stream (the
-// session answers 500 where it sent none); auth and routing read this head only, never a trailer.
-// Cancellation: when the client disconnects, the session cancels the handler's coroutine (total cancellation), so every await
-// in it ends with operation_aborted within one loop turn; a handler catches nothing for that.
+// Invariants: the head passed the strict profile before any handler ran; a handler sends exactly one reply or
+// stream (the session answers 500 where it sent none); auth and routing read this head only, never a trailer.
+// Cancellation: when the client disconnects, the session cancels the handler's coroutine (total
+// cancellation), so every await in it ends with operation_aborted within one loop turn; a handler catches
+// nothing for that.
 // Threads: one connection, one I/O thread; nothing here may be touched from another.
 #pragma once
 
@@ -52,19 +54,21 @@ class exchange {
   virtual const request_head& head() const noexcept = 0;
   virtual const peer_info& peer() const noexcept = 0;
 
-  // The client's x-request-id where it is 1..128 characters of [A-Za-z0-9._-], else a fresh random one. Sent on every answer.
+  // The client's x-request-id where it is 1..128 characters of [A-Za-z0-9._-], else a fresh random one. Sent
+  // on every answer.
   virtual std::string_view request_id() const noexcept = 0;
 
-  // Whole body, after 100 Continue where the client waits for it. Fails with body_too_large, overloaded (process-wide byte
-  // budget), body_timeout, bad_framing or headers_too_large; the budget is held until the exchange ends. Call at most once.
+  // Whole body, after 100 Continue where the client waits for it. Fails with body_too_large, overloaded
+  // (process-wide byte budget), body_timeout, bad_framing or headers_too_large; the budget is held until the
+  // exchange ends. Call at most once.
   virtual task<result<std::string>> read_body(std::size_t limit_bytes) = 0;
 
   // A whole reply. An unread body is drained up to a small limit, else the connection closes after the reply.
   virtual task<result<void>> send(reply r) = 0;
 
-  // A streamed reply: start, any number of writes (each flushed as its own chunk), then finish. write fails with client_gone
-  // when the peer went away or did not read for the write-idle limit. abort() ends the stream without its last chunk, so that
-  // any HTTP client sees the failure, and closes the connection.
+  // A streamed reply: start, any number of writes (each flushed as its own chunk), then finish. write fails
+  // with client_gone when the peer went away or did not read for the write-idle limit. abort() ends the
+  // stream without its last chunk, so that any HTTP client sees the failure, and closes the connection.
   virtual task<result<void>> start_stream(int status, std::string_view content_type, header_list headers) = 0;
   virtual task<result<void>> write(std::string_view bytes) = 0;
   virtual task<result<void>> finish() = 0;
@@ -81,7 +85,8 @@ class dispatcher {
   virtual ~dispatcher() = default;
   virtual task<void> serve(exchange& ex) = 0;
 
-  // Body of an error that the session itself answers (400, 408, 414, 431, 501, 505, ...): JSON in OpenAI's error shape.
+  // Body of an error that the session itself answers (400, 408, 414, 431, 501, 505, ...): JSON in OpenAI's
+  // error shape.
   virtual std::string error_body(int status, std::string_view message) const = 0;
 };
 

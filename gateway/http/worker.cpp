@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <array>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/error.hpp>
 #include <boost/system/system_error.hpp>
@@ -158,7 +159,7 @@ void worker::open_spare_descriptor() noexcept {
 
 void worker::take(listener& l, tcp_socket socket) {
   const bool drained = !l.spec.outlives_drain;
-  if (!shared_.open_connection(drained)) return refuse(l, socket);
+  if (!shared_.open_connection(drained)) return refuse(l, std::move(socket));
   shared_.counters.accepted.fetch_add(1, std::memory_order_relaxed);
   try {
     auto s = std::make_shared<session>(std::move(socket), l.tls.get(), l.context);
@@ -171,14 +172,15 @@ void worker::take(listener& l, tcp_socket socket) {
   }
 }
 
-// Best effort, without waiting: one small write, then close.
-void worker::refuse(listener& l, tcp_socket& socket) {
+// A few refusals at a time linger until the client has read them; in a flood the rest are closed without a
+// word.
+void worker::refuse(listener& l, tcp_socket socket) {
   shared_.counters.refused.fetch_add(1, std::memory_order_relaxed);
-  if (l.tls) return;
+  if (l.tls || refusal_count_ >= k_refusals_max) return;
+  response_head described;
   const std::string body =
       l.spec.handler->error_body(503, "the gateway has no room for more connections; retry later");
   const std::string request_id = stamps_.request_id();
-  response_head described;
   described.status = 503;
   described.content_type = "application/json";
   described.request_id = request_id;
@@ -188,10 +190,21 @@ void worker::refuse(listener& l, tcp_socket& socket) {
   header_list headers;
   headers.emplace_back("retry-after", "1");
   const auto head = format_head(described, headers);
-  error_code ignored;
-  socket.non_blocking(true, ignored);
-  if (head) socket.write_some(asio::buffer(*head + body), ignored);
-  socket.shutdown(tcp_socket::shutdown_send, ignored);
+  if (!head) return;
+  auto link = std::make_shared<connection>(std::move(socket), nullptr, l.spec.settings);
+  tasks_->spawn(deliver_refusal(std::move(link), *head + body));
+}
+
+task<void> worker::deliver_refusal(std::shared_ptr<connection> link, std::string bytes) {
+  ++refusal_count_;
+  const std::array<asio::const_buffer, 1> buffers{asio::buffer(bytes)};
+  try {
+    const bool sent = co_await link->write(buffers);
+    if (sent) co_await link->close_gracefully();
+  } catch (const boost::system::system_error&) {
+    link->close();  // cancelled by stop()
+  }
+  --refusal_count_;
 }
 
 task<void> worker::serve(std::shared_ptr<session> s, bool drained) {

@@ -83,7 +83,8 @@ class worker final {
   task<void> accept_loop(listener& l);
   task<void> accept_failed(listener& l, error_code ec);
   void take(listener& l, tcp_socket socket);
-  void refuse(listener& l, tcp_socket& socket);
+  void refuse(listener& l, tcp_socket socket);
+  task<void> deliver_refusal(std::shared_ptr<connection> link, std::string bytes);
   void take_backlog(listener& l);
   task<void> serve(std::shared_ptr<session> s, bool drained);
   void open_spare_descriptor() noexcept;
@@ -92,6 +93,7 @@ class worker final {
   thread_stamps stamps_;
   session_list sessions_;
   bool draining_ = false;
+  std::size_t refusal_count_ = 0;
   int spare_descriptor_ = -1;
   std::unique_ptr<task_group> tasks_;
   asio::io_context context_;

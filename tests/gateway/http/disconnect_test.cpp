@@ -119,6 +119,7 @@ TEST_CASE("connections over the cap get 503") {
   first.send(k_wait);
   REQUIRE(eventually([&] { return fixture.handler.waiting == 1; }));
   raw_client second(fixture.port);
+  second.send(k_wait);
   const auto refusal = second.read_response();
   REQUIRE(refusal);
   CHECK(refusal->status == 503);
