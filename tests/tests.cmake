@@ -1,4 +1,5 @@
 # weir_test(NAME SOURCES ... LINKS ... [LABELS ...] [TIMEOUT s]): one Catch2 executable, one ctest entry.
+# Label `threads` marks tests worth running under ThreadSanitizer; the target thread_tests builds them.
 # weir_fuzz(NAME LINKS ...): fuzz/NAME.cpp with its corpus fuzz/corpus/NAME. In the fuzz preset a libFuzzer run of
 # WEIR_FUZZ_SECONDS; in every other preset a replay of the corpus, so that a past finding is an ordinary unit test.
 set(WEIR_FUZZ_SECONDS 60 CACHE STRING "Seconds each fuzz target runs under ctest")
@@ -7,6 +8,8 @@ if(NOT WEIR_FUZZ)
   add_library(weir_test_main STATIC ${CMAKE_SOURCE_DIR}/tests/support/catch_main.cpp)
   target_link_libraries(weir_test_main PUBLIC weir_options Catch2::Catch2)
 endif()
+
+add_custom_target(thread_tests)
 
 function(weir_test name)
   if(WEIR_FUZZ)
@@ -20,6 +23,9 @@ function(weir_test name)
   add_test(NAME ${name} COMMAND ${name})
   if(NOT A_LABELS)
     set(A_LABELS unit)
+  endif()
+  if("threads" IN_LIST A_LABELS)
+    add_dependencies(thread_tests ${name})
   endif()
   if(NOT A_TIMEOUT)
     set(A_TIMEOUT 300)

@@ -15,14 +15,16 @@ using simdjson::dom::element_type;
 // Empty when no object in the tree holds a key twice. Depth is bounded by the parser.
 std::string find_duplicate(simdjson::dom::element element) {
   if (element.type() == element_type::ARRAY) {
-    for (const auto child : element.get_array().value_unsafe()) {
+    const simdjson::dom::array array = element.get_array().value_unsafe();
+    for (const auto child : array) {
       if (auto key = find_duplicate(child); !key.empty()) return key;
     }
     return {};
   }
   if (element.type() != element_type::OBJECT) return {};
   std::vector<std::string_view> keys;
-  for (const auto field : element.get_object().value_unsafe()) {
+  const simdjson::dom::object object = element.get_object().value_unsafe();
+  for (const auto field : object) {
     keys.push_back(field.key);
     if (auto key = find_duplicate(field.value); !key.empty()) return key;
   }

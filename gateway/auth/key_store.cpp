@@ -73,9 +73,9 @@ std::expected<std::string, std::string> read_secret(const std::filesystem::path&
   if ((status.st_mode & 077) != 0) {
     return std::unexpected(fmt::format("{}: others may read it; run chmod 600 on it", file.string()));
   }
-  std::string secret(k_secret_bytes_max + 1, '\0');
-  in.read(secret.data(), static_cast<std::streamsize>(secret.size()));
-  secret.resize(static_cast<std::size_t>(in.gcount()));
+  std::array<char, k_secret_bytes_max + 1> bytes{};
+  in.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  std::string secret(bytes.data(), static_cast<std::size_t>(in.gcount()));
   while (!secret.empty() && (secret.back() == '\n' || secret.back() == '\r')) secret.pop_back();
   if (secret.size() < k_secret_bytes_min || secret.size() > k_secret_bytes_max) {
     return std::unexpected(fmt::format("{}: a secret has {} to {} bytes", file.string(), k_secret_bytes_min,

@@ -1,0 +1,59 @@
+# The commands of the README. Everything is done by CMake presets (CMakePresets.json) and ctest; this file strings them together.
+JOBS ?= $(shell nproc)
+CONFIG ?= configs/quickstart.yaml
+FUZZ_SECONDS ?= 60
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.PHONY: help setup setup-test build run test test-release test-asan test-tsan test-fuzz soak format clean
+
+help:
+	@echo "make run      install what is missing, build, serve the bundled model on 127.0.0.1:8080"
+	@echo "make build    install what is missing, build build/release/weir and build/release/weir-loadtest"
+	@echo "make test     every test: release with real clients, address and undefined sanitizers, thread sanitizer, fuzzing"
+	@echo "make soak     the same fuzz targets for 30 minutes each"
+	@echo "make format   clang-format over all sources"
+	@echo "Variables: JOBS=$(JOBS) CONFIG=$(CONFIG) FUZZ_SECONDS=$(FUZZ_SECONDS)"
+
+setup:
+	@.ci/setup build
+setup-test:
+	@.ci/setup test
+
+build: setup
+	@cmake --preset release -DWEIR_TESTS=OFF
+	@cmake --build --preset release -j $(JOBS)
+
+run: build
+	@exec build/release/weir serve --config $(CONFIG)
+
+test-release: setup-test
+	@cmake --preset release -DWEIR_TESTS=ON
+	@cmake --build --preset release -j $(JOBS)
+	@ctest --preset release
+
+test-asan: setup-test
+	@cmake --preset asan
+	@cmake --build --preset asan -j $(JOBS)
+	@ctest --preset asan -LE clients
+
+test-tsan: setup-test
+	@cmake --preset tsan
+	@cmake --build --preset tsan -j $(JOBS) --target thread_tests
+	@ctest --preset tsan -L threads
+
+test-fuzz: setup-test
+	@cmake --preset fuzz -DWEIR_FUZZ_SECONDS=$(FUZZ_SECONDS)
+	@cmake --build --preset fuzz -j $(JOBS)
+	@ctest --preset fuzz
+
+test: test-release test-asan test-tsan test-fuzz
+	@echo "all tests passed"
+
+soak:
+	@$(MAKE) test-fuzz FUZZ_SECONDS=1800
+
+format:
+	@git ls-files '*.cpp' '*.hpp' | xargs clang-format-14 -i
+
+clean:
+	@rm -rf build
