@@ -51,13 +51,13 @@ HWY_INLINE float load_one(const hwy::float16_t* p) {
 // The first `count` lanes (fewer than all) of memory that may end there; the others are zero.
 HWY_INLINE vec load_some(const float* p, std::int64_t count) {
   HWY_ALIGN float lanes[hn::MaxLanes(floats())] = {};
-  std::memcpy(lanes, p, static_cast<std::size_t>(count) * sizeof(float));
+  for (std::int64_t i = 0; i < count; ++i) lanes[i] = p[i];
   return hn::Load(floats(), lanes);
 }
 HWY_INLINE void store_some(vec v, float* p, std::int64_t count) {
   HWY_ALIGN float lanes[hn::MaxLanes(floats())];
   hn::Store(v, floats(), lanes);
-  std::memcpy(p, lanes, static_cast<std::size_t>(count) * sizeof(float));
+  for (std::int64_t i = 0; i < count; ++i) p[i] = lanes[i];
 }
 HWY_INLINE vec load_up_to(const float* p, std::int64_t count) {
   return count >= lane_count() ? hn::LoadU(floats(), p) : load_some(p, count);
