@@ -4,11 +4,9 @@ import {after, before, describe, test} from 'node:test';
 
 import {createOpenAI} from '@ai-sdk/openai';
 import {createOpenAICompatible} from '@ai-sdk/openai-compatible';
-import {APICallError, generateText, isStepCount, jsonSchema, stepCountIs, streamText, tool} from 'ai';
+import {APICallError, generateText, isStepCount, jsonSchema, streamText, tool} from 'ai';
 
 import {MODEL, WEATHER, Weir} from './support/weir.js';
-
-const steps = stepCountIs ?? isStepCount;
 
 describe('ai', () => {
   let weir;
@@ -71,7 +69,7 @@ describe('ai', () => {
         model: models[provider],
         prompt: 'What is the weather in Paris?',
         tools: {get_weather},
-        stopWhen: steps(3),
+        stopWhen: isStepCount(3),
         maxRetries: 0,
       });
       assert.equal(answer.steps.length, 2);
@@ -86,7 +84,7 @@ describe('ai', () => {
         model: models[provider],
         prompt: 'What is the weather in Paris?',
         tools: {get_weather},
-        stopWhen: steps(3),
+        stopWhen: isStepCount(3),
         maxRetries: 0,
       });
       const types = new Set();
