@@ -32,12 +32,18 @@ class descriptor_limit final {
 };
 
 TEST_CASE("out of descriptors, clients are closed at once and service returns") {
+#ifdef __SANITIZE_ADDRESS__
+  WARN("SKIP: the sanitizers' checks of objects need descriptors themselves");
+  return;
+#endif
   server_fixture fixture({}, {.thread_count = 1});
+  bool closed = false;
   {
     const descriptor_limit limit(1);
     raw_client client(fixture.port);  // takes the last descriptor
-    CHECK(client.wait_closed());
+    closed = client.wait_closed();
   }
+  CHECK(closed);
   CHECK(fixture.edge.counters().accept_failures >= 1);
   raw_client client(fixture.port);
   client.send(k_get);
