@@ -75,13 +75,13 @@ std::expected<std::string, std::string> read_secret(const std::filesystem::path&
   }
   std::array<char, k_secret_bytes_max + 1> bytes{};
   in.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  std::string secret(bytes.data(), static_cast<std::size_t>(in.gcount()));
-  while (!secret.empty() && (secret.back() == '\n' || secret.back() == '\r')) secret.pop_back();
+  std::string_view secret(bytes.data(), static_cast<std::size_t>(in.gcount()));
+  while (secret.ends_with('\n') || secret.ends_with('\r')) secret.remove_suffix(1);
   if (secret.size() < k_secret_bytes_min || secret.size() > k_secret_bytes_max) {
     return std::unexpected(fmt::format("{}: a secret has {} to {} bytes", file.string(), k_secret_bytes_min,
                                        k_secret_bytes_max));
   }
-  return secret;
+  return std::expected<std::string, std::string>(std::in_place, secret);
 }
 
 std::expected<void, std::string> create_secret(const std::filesystem::path& file) {
