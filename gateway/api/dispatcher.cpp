@@ -11,7 +11,7 @@ namespace {
 
 using boost::beast::http::verb;
 
-task<void> refuse(http::exchange& ex, observe::request_probe& probe, error e, std::string allow = {}) {
+task<void> refuse(http::exchange& ex, observe::request_probe& probe, error e, std::string allow) {
   probe.set_outcome(info(e.code).code);
   auto reply = error_reply(e);
   if (!allow.empty()) reply.headers.emplace_back("allow", std::move(allow));
@@ -52,14 +52,15 @@ task<void> endpoint_dispatcher::serve(http::exchange& ex) {
   }
   probe.set_endpoint(found.route->label);
   if (head.has_body && found.route->method != verb::post) {
-    co_await refuse(ex, probe, {errc::bad_request, "this path takes no request body", {}});
+    error e{errc::bad_request, "this path takes no request body", {}};
+    co_await refuse(ex, probe, std::move(e), std::string());
     co_return;
   }
   auth::identity caller;
   if (found.route->needs == access::key) {
     auto known = auth::authenticate(head, ex.peer(), snap->keys, snap->config.auth.loopback_open);
     if (!known) {
-      co_await refuse(ex, probe, known.error());
+      co_await refuse(ex, probe, std::move(known.error()), std::string());
       co_return;
     }
     caller = std::move(*known);

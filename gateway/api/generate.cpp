@@ -49,7 +49,8 @@ task<void> serve_completions(request_context& context) {
     co_return;
   }
   auto parsed = parse_completion_request(*body);
-  co_await serve_generation(context, std::move(parsed), policy::request_facts{}, "cmpl-");
+  const policy::request_facts facts;
+  co_await serve_generation(context, std::move(parsed), facts, "cmpl-");
 }
 
 }  // namespace weir::gateway::api

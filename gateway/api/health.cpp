@@ -3,7 +3,8 @@
 namespace weir::gateway::api {
 
 task<void> serve_health(request_context& context) {
-  co_await context.exchange.send({.body = R"({"status":"ok"})"});
+  http::reply reply{.body = R"({"status":"ok"})"};
+  co_await context.exchange.send(std::move(reply));
 }
 
 task<void> serve_ready(request_context& context) {
@@ -25,8 +26,8 @@ task<void> serve_metrics(request_context& context) {
                                       .prompt_tokens = static_cast<double>(s.prompt_tokens),
                                       .generated_tokens = static_cast<double>(s.generated_tokens)});
   }
-  co_await context.exchange.send(
-      {.content_type = "text/plain; version=0.0.4; charset=utf-8", .body = context.state.metrics.text()});
+  http::reply reply{.content_type = "text/plain; version=0.0.4; charset=utf-8", .body = context.state.metrics.text()};
+  co_await context.exchange.send(std::move(reply));
 }
 
 }  // namespace weir::gateway::api

@@ -27,7 +27,8 @@ task<void> serve_models(request_context& context) {
     append_model(body, *model);
   }
   body += "]}";
-  co_await context.exchange.send({.body = std::move(body)});
+  http::reply reply{.body = std::move(body)};
+  co_await context.exchange.send(std::move(reply));
 }
 
 task<void> serve_model(request_context& context) {
@@ -35,12 +36,14 @@ task<void> serve_model(request_context& context) {
   if (model == nullptr || !context.caller.may_use(model->name)) {
     const error e{errc::model_not_found, "no such model; GET /v1/models lists those you may use", "model"};
     context.probe.set_outcome(info(e.code).code);
-    co_await context.exchange.send(error_reply(e));
+    auto reply = error_reply(e);
+    co_await context.exchange.send(std::move(reply));
     co_return;
   }
   std::string body;
   append_model(body, *model);
-  co_await context.exchange.send({.body = std::move(body)});
+  http::reply reply{.body = std::move(body)};
+  co_await context.exchange.send(std::move(reply));
 }
 
 }  // namespace weir::gateway::api

@@ -87,11 +87,17 @@ class embedded final : public engine_upstream {
     if (auto fits = check_bytes(bytes, "messages"); !fits) co_return std::unexpected(fits.error());
     const auto chat = tools_.chat;
     auto render = [request, chat] { return chat->render(request->prompt); };
-    auto ids = bytes > k_inline_prompt_bytes_max ? co_await offload(pool_, std::move(render)) : render();
+    engine::result<std::vector<std::int32_t>> ids;
+    if (bytes > k_inline_prompt_bytes_max) {
+      ids = co_await offload(pool_, std::move(render));
+    } else {
+      ids = render();
+    }
     if (!ids) co_return std::unexpected(to_gateway_error(ids.error()));
     std::vector<prepared_prompt> prompts;
     prompts.push_back({std::move(*ids), {}});
-    auto run = co_await launch(request->options, std::move(prompts), "messages", true);
+    const auto executor = co_await asio::this_coro::executor;
+    auto run = launch(request->options, std::move(prompts), "messages", true, executor);
     if (!run) co_return std::unexpected(run.error());
     const int choices = run->first->choice_count();
     auto writer = api::make_chat_writer(std::move(identity), choices, mode_of(request->options));
@@ -110,7 +116,8 @@ class embedded final : public engine_upstream {
     for (const auto& prompt : prompts) {
       for (std::int64_t i = 0; request->echo && i < request->options.n; ++i) echoes.push_back(prompt.text);
     }
-    auto run = co_await launch(request->options, std::move(prompts), "prompt", false);
+    const auto executor = co_await asio::this_coro::executor;
+    auto run = launch(request->options, std::move(prompts), "prompt", false, executor);
     if (!run) co_return std::unexpected(run.error());
     const int choices = run->first->choice_count();
     auto writer =
@@ -158,7 +165,11 @@ class embedded final : public engine_upstream {
         tokenizer->encode_with_specials(text, encoded);
         return encoded;
       };
-      out.ids = out.text.size() > k_inline_prompt_bytes_max ? co_await offload(pool_, encode) : encode();
+      if (out.text.size() > k_inline_prompt_bytes_max) {
+        out.ids = co_await offload(pool_, std::move(encode));
+      } else {
+        out.ids = encode();
+      }
     }
     if (out.ids.empty()) co_return fail(errc::bad_request, "'prompt' must not be empty", "prompt");
     co_return out;
@@ -192,11 +203,11 @@ class embedded final : public engine_upstream {
   }
 
   // Checks everything first, so that a refused request never ran a part of itself.
-  task<result<launched>> launch(const api::generation_options& options, std::vector<prepared_prompt> prompts,
-                                std::string_view param, bool chat) {
+  result<launched> launch(const api::generation_options& options, std::vector<prepared_prompt> prompts,
+                          std::string_view param, bool chat, io_executor executor) {
     auto sampling = sampling_of(options);
     if (auto ok = engine::check(sampling, engine_->info().vocab_size); !ok) {
-      co_return fail(errc::bad_request, ok.error().detail);
+      return fail(errc::bad_request, ok.error().detail);
     }
     const std::uint64_t seed = options.seed ? static_cast<std::uint64_t>(*options.seed) : fresh_seed();
     std::int64_t prompt_tokens = 0;
@@ -204,7 +215,7 @@ class embedded final : public engine_upstream {
     for (auto& prompt : prompts) {
       const auto count = static_cast<std::int64_t>(prompt.ids.size());
       const auto output = output_tokens(options, count, param);
-      if (!output) co_return std::unexpected(output.error());
+      if (!output) return std::unexpected(output.error());
       prompt_tokens += count;
       for (std::int64_t i = 0; i < options.n; ++i) {
         sampling.seed = seed + static_cast<std::uint64_t>(requests.size());
@@ -215,14 +226,13 @@ class embedded final : public engine_upstream {
         if (chat) request.stop_tokens = tools_.chat->stop_tokens();
       }
     }
-    const auto executor = co_await asio::this_coro::executor;
     text_tools tools = tools_;
     if (!chat) tools.chat = nullptr;
     auto run = std::make_unique<generation>(engine_, std::move(tools), options.stop, executor);
     for (auto& request : requests) {
-      if (auto added = run->add(std::move(request)); !added) co_return std::unexpected(added.error());
+      if (auto added = run->add(std::move(request)); !added) return std::unexpected(added.error());
     }
-    co_return launched(std::move(run), prompt_tokens);
+    return launched(std::move(run), prompt_tokens);
   }
 
   static std::uint64_t fresh_seed() {
