@@ -58,7 +58,7 @@ TEST_CASE("checkpoints agree with their goldens", "[golden]") {
       options.page_tokens = r.page_tokens;
       options.compute_threads = r.threads;
       const eval::eval_report report = run(options, r.model);
-      WARN(r.name << ": logits " << report.worst.logits << ", logprob " << report.worst.next_logprob
+      INFO(r.name << ": logits " << report.worst.logits << ", logprob " << report.worst.next_logprob
                   << ", state " << report.worst.kda_state << ", "
                   << static_cast<double>(report.tokens) / report.seconds << " tok/s");
       CHECK(report.worst.logits <= r.tolerance);
@@ -80,7 +80,7 @@ TEST_CASE("each epsilon trap moves the fixture's logits by more than the toleran
       (latent ? options.latent_norm_eps : options.l2_norm_eps) = k_config_eps;
       options.tolerance = 1e-4;
       const eval::eval_report report = run(options, k_fixture);
-      WARN("moved by " << report.worst.logits);
+      INFO("moved by " << report.worst.logits);
       CHECK(report.worst.logits > 1e-4);
       CHECK_FALSE(report.passed());
     }
