@@ -4,13 +4,20 @@ namespace weir::policy {
 
 std::string_view to_text(verdict why) noexcept {
   switch (why) {
-    case verdict::chosen: return "chosen";
-    case verdict::eligible: return "eligible";
-    case verdict::not_ready: return "not_ready";
-    case verdict::no_images: return "no_images";
-    case verdict::no_structured_output: return "no_structured_output";
-    case verdict::no_forced_tools: return "no_forced_tools";
-    case verdict::context_too_small: return "context_too_small";
+    case verdict::chosen:
+      return "chosen";
+    case verdict::eligible:
+      return "eligible";
+    case verdict::not_ready:
+      return "not_ready";
+    case verdict::no_images:
+      return "no_images";
+    case verdict::no_structured_output:
+      return "no_structured_output";
+    case verdict::no_forced_tools:
+      return "no_forced_tools";
+    case verdict::context_too_small:
+      return "context_too_small";
   }
   return "unknown";
 }

@@ -1,5 +1,5 @@
-// What a routing decision sees and says: plain values, copied out of the gateway's state before the decision is made.
-// Immutable while a decision runs; any thread.
+// What a routing decision sees and says: plain values, copied out of the gateway's state before the decision
+// is made. Immutable while a decision runs; any thread.
 #pragma once
 
 #include <cstdint>
@@ -31,12 +31,12 @@ struct target_view {
 
 enum class verdict {
   chosen,
-  eligible,               // could serve, another was picked
-  not_ready,              // loading, failed or draining
-  no_images,              // the request holds images, the target takes none
-  no_structured_output,   // the target cannot guarantee a JSON format
-  no_forced_tools,        // the target cannot guarantee a tool call
-  context_too_small,      // prompt and output do not fit
+  eligible,              // could serve, another was picked
+  not_ready,             // loading, failed or draining
+  no_images,             // the request holds images, the target takes none
+  no_structured_output,  // the target cannot guarantee a JSON format
+  no_forced_tools,       // the target cannot guarantee a tool call
+  context_too_small,     // prompt and output do not fit
 };
 
 struct candidate {

@@ -13,7 +13,9 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "tokens are hashed as they lie in memory");
 
-block_key to_key(XXH128_hash_t h) { return {.low = h.low64, .high = h.high64}; }
+block_key to_key(XXH128_hash_t h) {
+  return {.low = h.low64, .high = h.high64};
+}
 
 // Length first, so that no two different field lists give the same bytes.
 void append_field(std::string& out, std::string_view field) {

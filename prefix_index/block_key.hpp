@@ -1,7 +1,8 @@
-// Prompt tokens to a chain of keys, one per unit of tokens: equal keys mean equal prompts up to there, within one sharing scope.
+// Prompt tokens to a chain of keys, one per unit of tokens: equal keys mean equal prompts up to there, within
+// one sharing scope.
 //   key_0 = XXH3-128(secret salt, model, adapter, scope);  key_i = XXH3-128(key_{i-1}, tokens of unit i)
-// The salt is secret and persisted per site, so keys cannot be guessed across tenants. Tokens enter as little-endian uint32.
-// Pure functions; any thread.
+// The salt is secret and persisted per site, so keys cannot be guessed across tenants. Tokens enter as
+// little-endian uint32. Pure functions; any thread.
 #pragma once
 
 #include <array>

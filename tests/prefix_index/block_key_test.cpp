@@ -21,7 +21,8 @@ std::vector<std::int32_t> counting_tokens(std::size_t count) {
 }
 
 TEST_CASE("only whole units have a key") {
-  for (const auto& [token_count, key_count] : {std::pair{0UL, 0UL}, {63, 0}, {64, 1}, {127, 1}, {128, 2}, {6400, 100}}) {
+  for (const auto& [token_count, key_count] :
+       {std::pair{0UL, 0UL}, {63, 0}, {64, 1}, {127, 1}, {128, 2}, {6400, 100}}) {
     CHECK(chain_keys(test_root(), counting_tokens(token_count)).size() == key_count);
   }
 }
