@@ -1,0 +1,33 @@
+// One streamed chat completion over its own connection, with the times that matter.
+// One request, one io_context thread.
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace weir::loadtest {
+
+struct request_spec {
+  std::string host;
+  std::string port;
+  std::string path = "/v1/chat/completions";
+  std::string api_key;                         // empty: none is sent
+  std::string body;                            // JSON with "stream": true
+  std::chrono::milliseconds timeout{600'000};  // of the whole exchange
+};
+
+struct request_result {
+  bool ok = false;
+  std::string failure;             // why not ok: a status, a transport fault, an error event
+  double first_token_s = 0;        // from sending to the first event with content
+  double duration_s = 0;           // from sending to the last byte
+  std::vector<double> gaps_s;      // between events with content
+  std::int64_t output_tokens = 0;  // as the server reports, else events with content
+};
+
+boost::asio::awaitable<request_result> run_request(const request_spec& spec);
+
+}  // namespace weir::loadtest
