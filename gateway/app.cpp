@@ -68,6 +68,7 @@ void print_banner(const snapshot& snap, const std::string& api_url, const std::s
   std::fflush(stdout);
 }
 
+// Before any thread exists: a thread that did not inherit the mask would take the signal and end the process.
 sigset_t block_signals() {
   sigset_t set;
   sigemptyset(&set);
@@ -107,8 +108,10 @@ std::size_t drain(const sigset_t& signals, http::server& server, std::chrono::mi
 }
 
 int serve(const std::filesystem::path& config_file, const config::gateway_config& config) {
+  const sigset_t signals = block_signals();
   api::server_state state;
   reloader reload(config_file, state.snapshots);
+  observe::set_up_logs(config.log.level);
   for (const auto& target : config.targets) {
     fmt::print(stderr, "loading {} from {}\n", target.name, target.engine.model_dir.string());
   }
@@ -118,7 +121,6 @@ int serve(const std::filesystem::path& config_file, const config::gateway_config
   }
   api::endpoint_dispatcher api(state, api::api_endpoints());
   api::endpoint_dispatcher admin(state, api::admin_endpoints());
-  const sigset_t signals = block_signals();
   http::server server(to_options(config), [](std::string_view what) { spdlog::error("fault: {}", what); });
   const auto api_port = server.listen(to_spec(config.listen, config.limits, api));
   auto admin_spec = to_spec(config.admin, config.limits, admin);
@@ -132,9 +134,10 @@ int serve(const std::filesystem::path& config_file, const config::gateway_config
   print_banner(*state.snapshots.get(), base_url(config.listen, api_port->port), base_url(config.admin, admin_port->port));
   run_until_told(signals, state, server, reload);
   state.draining = true;
+  const auto grace_ms = state.snapshots.get()->config.limits.drain_grace_ms;  // a reload may have changed it
   fmt::print(stderr, "draining: {} connections, up to {} ms\n", server.counters().connections_open.load(),
-             config.limits.drain_grace_ms);
-  const auto cut = drain(signals, server, std::chrono::milliseconds(config.limits.drain_grace_ms));
+             grace_ms);
+  const auto cut = drain(signals, server, std::chrono::milliseconds(grace_ms));
   server.stop();
   observe::flush_logs();
   fmt::print(stderr, "stopped, {} requests cut\n", cut);
@@ -149,7 +152,6 @@ int serve_forever(const std::filesystem::path& config_file) {
     std::fputs(config::to_text(config.error()).c_str(), stderr);
     return cli::k_bad_config;
   }
-  observe::set_up_logs(config->log.level);
   return serve(config_file, *config);
 }
 

@@ -1,6 +1,7 @@
 #include "gateway/fleet.hpp"
 
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <chrono>
@@ -22,6 +23,7 @@ upstream::engine_upstream_config to_engine_config(const config::target_config& t
   out.engine.queue_max = static_cast<std::int32_t>(target.engine.queue);
   out.engine.kv_bytes = target.engine.kv_bytes;
   out.engine.step_tokens_max = static_cast<std::int32_t>(target.engine.step_tokens);
+  out.engine.on_fault = [name = target.name](const std::string& what) { spdlog::error("target '{}': {}", name, what); };
   return out;
 }
 

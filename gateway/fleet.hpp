@@ -8,6 +8,7 @@
 #include <expected>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -43,11 +44,22 @@ std::expected<std::shared_ptr<const snapshot>, std::string> build_snapshot(const
 
 class snapshot_holder final {
  public:
-  std::shared_ptr<const snapshot> get() const { return current_.load(std::memory_order_acquire); }
-  void set(std::shared_ptr<const snapshot> next) { current_.store(std::move(next), std::memory_order_release); }
+  std::shared_ptr<const snapshot> get() const {
+    const std::lock_guard lock(mutex_);
+    return current_;
+  }
+
+  // The old snapshot, and with it perhaps an engine, ends outside the lock.
+  void set(std::shared_ptr<const snapshot> next) {
+    const std::lock_guard lock(mutex_);
+    current_.swap(next);
+  }
 
  private:
-  std::atomic<std::shared_ptr<const snapshot>> current_;
+  // Not std::atomic<std::shared_ptr>: libstdc++ 12 ends its loads with a relaxed unlock, a data race to ThreadSanitizer. A
+  // mutex held for one copy costs as little.
+  mutable std::mutex mutex_;
+  std::shared_ptr<const snapshot> current_;  // under mutex_
 };
 
 }  // namespace weir::gateway

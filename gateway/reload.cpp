@@ -4,6 +4,7 @@
 #include <spdlog/spdlog.h>
 
 #include "gateway/config/load.hpp"
+#include "gateway/http/tls_context.hpp"
 #include "gateway/observe/log.hpp"
 
 namespace weir::gateway {
@@ -48,6 +49,14 @@ bool reloader::run() {
   if (const auto keys = needs_restart(running->config, *wanted); !keys.empty()) {
     spdlog::error("reload refused, the running configuration stays: a change of {} needs a restart", keys);
     return false;
+  }
+  const auto& tls = wanted->listen.tls;
+  if (!tls.cert_file.empty()) {
+    const http::tls_files files{tls.cert_file, tls.key_file};
+    if (const auto usable = http::make_tls_context(files, http::make_ticket_keys()); !usable) {
+      spdlog::error("reload refused, the running configuration stays: {}", usable.error());
+      return false;
+    }
   }
   auto next = build_snapshot(*wanted, running.get());
   if (!next) {

@@ -7,7 +7,6 @@
 #include "gateway/cli/commands.hpp"
 #include "gateway/task_group.hpp"
 #include "gateway/upstream/generation.hpp"
-#include "engine/model/generation_config.hpp"
 
 namespace weir::gateway::cli {
 
@@ -25,26 +24,7 @@ struct chat_options {
   bool reference = false;
 };
 
-struct loaded_model {
-  std::shared_ptr<engine::engine> engine;
-  upstream::text_tools tools;
-  engine::model::generation_config defaults;
-};
-
-engine::result<loaded_model> load(const chat_options& options) {
-  auto tokenizer = engine::text::tokenizer::load(options.model_dir);
-  if (!tokenizer) return std::unexpected(tokenizer.error());
-  auto chat = engine::text::chat_format::detect(*tokenizer);
-  if (!chat) return std::unexpected(chat.error());
-  const auto defaults = engine::model::load_generation_config(options.model_dir);
-  if (!defaults) return std::unexpected(defaults.error());
-  engine::engine_config config;
-  config.model_dir = options.model_dir;
-  if (options.reference) config.backend = engine::backend_kind::reference;
-  auto engine = engine::engine::open(config);
-  if (!engine) return std::unexpected(engine.error());
-  return loaded_model{std::move(*engine), {std::move(*tokenizer), std::move(*chat)}, *defaults};
-}
+using upstream::loaded_model;
 
 void print_deltas(const api::choice_event& event, std::string& answer) {
   for (const auto& delta : event.deltas) {
@@ -108,7 +88,11 @@ int chat(const chat_options& options) {
     std::fprintf(stderr, "weir chat: the bundled model was not found; name one with --model DIR\n");
     return k_bad_config;
   }
-  const auto model = load(options);
+  engine::engine_config config;
+  config.model_dir = options.model_dir;
+  if (options.reference) config.backend = engine::backend_kind::reference;
+  config.on_fault = [](const std::string& what) { std::fprintf(stderr, "weir chat: %s\n", what.c_str()); };
+  const auto model = upstream::load_model(config);
   if (!model) {
     std::fprintf(stderr, "weir chat: %s: %s\n", options.model_dir.c_str(), model.error().detail.c_str());
     return k_failed;

@@ -17,6 +17,7 @@ struct mark {
 struct tls_config {
   std::filesystem::path cert_file;  // PEM chain; empty = plain HTTP
   std::filesystem::path key_file;   // PEM, 0600
+  mark at;
 };
 
 struct listen_config {
@@ -52,6 +53,7 @@ struct auth_config {
   bool loopback_open = false;         // clients on this machine need no key; any key they send is accepted
   std::filesystem::path secret_file;  // 0600, 32 bytes or more; needed when there are keys
   std::vector<key_config> keys;
+  mark at;
 };
 
 struct engine_target_config {
@@ -61,7 +63,7 @@ struct engine_target_config {
   std::int64_t sequences = 64;
   std::int64_t queue = 1024;
   std::int64_t kv_bytes = 256LL << 20;
-  std::int64_t step_tokens = 512;
+  std::int64_t step_tokens = 512;  // at least sequences
 
   friend bool operator==(const engine_target_config&, const engine_target_config&) = default;
 };

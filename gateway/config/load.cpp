@@ -19,7 +19,7 @@ void read_listen(map_reader& in, std::string_view key, listen_config& out) {
   std::string value;
   in.text(key, value);
   if (value.empty()) return;
-  out.at = in.at();
+  out.at = in.at(key);
   const auto colon = value.rfind(':');
   const std::string host = colon == std::string::npos ? "" : value.substr(0, colon);
   unsigned port = 0;
@@ -35,6 +35,7 @@ void read_listen(map_reader& in, std::string_view key, listen_config& out) {
 }
 
 void read_tls(map_reader& in, tls_config& out) {
+  out.at = in.at();
   in.file_path("cert_file", out.cert_file);
   in.file_path("key_file", out.key_file);
   if (out.cert_file.empty() != out.key_file.empty()) in.fail("", "cert_file and key_file go together");
@@ -55,6 +56,7 @@ void read_limits(map_reader& in, limits_config& out) {
 }
 
 void read_auth(map_reader& in, auth_config& out) {
+  out.at = in.at();
   in.flag("loopback_open", out.loopback_open);
   in.file_path("secret_file", out.secret_file);
   in.map_list("keys", [&](map_reader& key) {

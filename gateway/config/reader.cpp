@@ -74,6 +74,12 @@ bool map_reader::has(std::string_view key) const {
 
 mark map_reader::at() const { return to_mark(node_.Mark()); }
 
+mark map_reader::at(std::string_view key) const {
+  if (!node_.IsMap()) return at();
+  const auto node = node_[std::string(key)];
+  return node.IsDefined() ? to_mark(node.Mark()) : at();
+}
+
 std::string map_reader::path_of(std::string_view key) const {
   if (path_.empty() || key.empty()) return path_ + std::string(key);
   return path_ + "." + std::string(key);

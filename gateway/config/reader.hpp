@@ -47,6 +47,7 @@ class map_reader final {
 
   bool has(std::string_view key) const;
   mark at() const;
+  mark at(std::string_view key) const;  // of the value; of the mapping where the key is absent
   void fail(std::string_view key, std::string message);
 
   // Reports keys that no call above asked for. Call last.

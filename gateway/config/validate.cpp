@@ -57,6 +57,9 @@ class checker {
       fail(config_.listen.at, "listen",
            "an address that other machines reach needs auth.keys; add a key (weir keys new) or listen on 127.0.0.1");
     }
+    if (!ec && api.is_loopback() && config_.auth.keys.empty() && !config_.auth.loopback_open) {
+      fail(config_.auth.at, "auth", "needs keys (weir keys new) or loopback_open: true; without both nobody may call");
+    }
     const auto admin = boost::asio::ip::make_address(config_.admin.address, ec);
     if (ec) {
       fail(config_.admin.at, "admin.listen", fmt::format("'{}' is not a numeric address", config_.admin.address));
@@ -67,8 +70,8 @@ class checker {
         config_.listen.address == config_.admin.address) {
       fail(config_.admin.at, "admin.listen", "is the same as listen");
     }
-    check_file(config_.listen.tls.cert_file, {}, "tls.cert_file");
-    check_file(config_.listen.tls.key_file, {}, "tls.key_file");
+    check_file(config_.listen.tls.cert_file, config_.listen.tls.at, "tls.cert_file");
+    check_file(config_.listen.tls.key_file, config_.listen.tls.at, "tls.key_file");
   }
 
   void check_targets() {
@@ -80,6 +83,11 @@ class checker {
       if (!target_names_.insert(t.name).second) fail(t.at, key + ".name", fmt::format("'{}' is taken", t.name));
       if (t.engine.model_dir.empty()) fail(t.at, key + ".engine.model_dir", "needs a checkpoint folder");
       check_file(t.engine.model_dir, t.at, key + ".engine.model_dir");
+      if (t.engine.step_tokens < t.engine.sequences) {
+        fail(t.at, key + ".engine.step_tokens",
+             fmt::format("{} is below sequences ({}): a step holds one token of each running sequence",
+                         t.engine.step_tokens, t.engine.sequences));
+      }
     }
   }
 
@@ -93,6 +101,7 @@ class checker {
       const auto& m = config_.models[i];
       const auto key = fmt::format("models[{}]", i);
       take(m.name, m.at, key + ".name");
+      main_names_.insert(m.name);
       for (const auto& alias : m.aliases) take(alias, m.at, key + ".aliases");
       if (m.targets.empty()) fail(m.at, key + ".targets", "needs at least one target");
       for (const auto& t : m.targets) {
@@ -104,9 +113,9 @@ class checker {
   void check_keys() {
     const auto& auth = config_.auth;
     if (!auth.keys.empty() && auth.secret_file.empty()) {
-      fail({}, "auth.secret_file", "keys need the server secret that their digests were made with");
+      fail(auth.at, "auth.secret_file", "keys need the server secret that their digests were made with");
     }
-    if (!auth.keys.empty()) check_file(auth.secret_file, {}, "auth.secret_file");
+    if (!auth.keys.empty()) check_file(auth.secret_file, auth.at, "auth.secret_file");
     std::set<std::string> names;
     std::map<std::string, std::string> digests;
     for (std::size_t i = 0; i < auth.keys.size(); ++i) {
@@ -122,7 +131,10 @@ class checker {
         fail(k.at, key + ".digest", fmt::format("is the same key as '{}'", digests[k.digest]));
       }
       for (const auto& model : k.models) {
-        if (!model_names_.contains(model)) fail(k.at, key + ".models", fmt::format("no model named '{}'", model));
+        if (main_names_.contains(model)) continue;
+        const bool alias = model_names_.contains(model);
+        fail(k.at, key + ".models",
+             alias ? fmt::format("'{}' is an alias; write the model's name", model) : fmt::format("no model named '{}'", model));
       }
     }
   }
@@ -132,7 +144,8 @@ class checker {
   bool check_files_;
   std::vector<fault> faults_;
   std::set<std::string> target_names_;
-  std::set<std::string> model_names_;
+  std::set<std::string> model_names_;  // with aliases
+  std::set<std::string> main_names_;   // without
 };
 
 }  // namespace

@@ -85,6 +85,13 @@ task<void> pump_stream(api::request_context& context, upstream::response& respon
     co_return;
   }
   context.probe.first_token();
+  // What holds if the client leaves: this coroutine then unwinds at any await below, without another line of it running.
+  context.probe.set_outcome(info(errc::client_gone).code);
+  const auto count_tokens = [&] {
+    const auto usage = response.usage();
+    context.probe.set_tokens(usage.prompt_tokens, usage.completion_tokens);
+  };
+  count_tokens();
   http::header_list headers;
   headers.emplace_back("cache-control", "no-cache");
   headers.emplace_back("x-accel-buffering", "no");
@@ -92,16 +99,15 @@ task<void> pump_stream(api::request_context& context, upstream::response& respon
   while (sent && piece && *piece) {
     sent = co_await context.exchange.write(**piece);
     if (sent) piece = co_await response.next(steady_clock::now() + inter_token);
+    count_tokens();
   }
-  const auto usage = response.usage();
-  context.probe.set_tokens(usage.prompt_tokens, usage.completion_tokens);
   if (!sent || !piece) {
     const error e = sent ? piece.error() : sent.error();
     co_await break_stream(context, e);
     co_return;
   }
   sent = co_await context.exchange.finish();
-  if (!sent) context.probe.set_outcome(info(sent.error().code).code);
+  context.probe.set_outcome(sent ? std::string_view() : info(sent.error().code).code);
 }
 
 }  // namespace

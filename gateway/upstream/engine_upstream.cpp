@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <random>
 
-#include "engine/model/generation_config.hpp"
+#include "gateway/api/logprobs_json.hpp"
 #include "gateway/upstream/generation.hpp"
 #include "gateway/upstream/offload.hpp"
 
@@ -63,9 +63,11 @@ api::writer_mode mode_of(const api::generation_options& options) {
 
 class embedded final : public engine_upstream {
  public:
-  embedded(std::string name, std::shared_ptr<engine::engine> engine, text_tools tools,
-           engine::model::generation_config defaults)
-      : name_(std::move(name)), engine_(std::move(engine)), tools_(std::move(tools)), defaults_(defaults) {
+  embedded(std::string name, loaded_model model)
+      : name_(std::move(name)),
+        engine_(std::move(model.engine)),
+        tools_(std::move(model.tools)),
+        defaults_(model.defaults) {
     for (std::int32_t id = 0; id < tools_.tokenizer->vocab_size(); ++id) {
       token_bytes_max_ = std::max(token_bytes_max_, tools_.tokenizer->token_bytes(id).size());
     }
@@ -155,6 +157,7 @@ class embedded final : public engine_upstream {
       }
       if (request->echo) {
         for (const auto id : out.ids) out.text += tools_.tokenizer->token_bytes(id);
+        out.text = api::valid_utf8(out.text);  // ids may begin or end within a character
       }
     } else {
       out.text = std::get<std::string>(prompt);
@@ -252,17 +255,9 @@ class embedded final : public engine_upstream {
 }  // namespace
 
 engine::result<std::shared_ptr<engine_upstream>> engine_upstream::open(const engine_upstream_config& config) {
-  auto tokenizer = engine::text::tokenizer::load(config.engine.model_dir);
-  if (!tokenizer) return std::unexpected(tokenizer.error());
-  auto chat = engine::text::chat_format::detect(*tokenizer);
-  if (!chat) return std::unexpected(chat.error());
-  const auto defaults = engine::model::load_generation_config(config.engine.model_dir);
-  if (!defaults) return std::unexpected(defaults.error());
-  auto engine = engine::engine::open(config.engine);
-  if (!engine) return std::unexpected(engine.error());
-  text_tools tools{std::move(*tokenizer), std::move(*chat)};
-  return std::make_shared<embedded>(config.name, std::shared_ptr<engine::engine>(std::move(*engine)), std::move(tools),
-                                    *defaults);
+  auto model = load_model(config.engine);
+  if (!model) return std::unexpected(model.error());
+  return std::make_shared<embedded>(config.name, std::move(*model));
 }
 
 }  // namespace weir::gateway::upstream

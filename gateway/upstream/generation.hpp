@@ -12,19 +12,13 @@
 #include "engine/text/chat_format.hpp"
 #include "engine/text/detokenizer.hpp"
 #include "engine/text/stop_matcher.hpp"
-#include "engine/text/tokenizer.hpp"
 #include "gateway/api/choice_event.hpp"
 #include "gateway/errc.hpp"
 #include "gateway/task.hpp"
+#include "gateway/upstream/loaded_model.hpp"
 #include "gateway/upstream/mailbox.hpp"
 
 namespace weir::gateway::upstream {
-
-// What text processing needs besides the engine; all outlive the generation.
-struct text_tools {
-  std::shared_ptr<const engine::text::tokenizer> tokenizer;
-  std::shared_ptr<const engine::text::chat_format> chat;  // null for plain completions
-};
 
 class generation final {
  public:
