@@ -53,17 +53,23 @@ http::server_options to_options(const config::gateway_config& config) {
 void print_banner(const snapshot& snap, const std::string& api_url, const std::string& admin_url) {
   std::string models;
   for (const auto& model : snap.models) {
-    models += fmt::format("{}{} (context {} tokens)", models.empty() ? "" : ", ", model->name, model->context_tokens);
+    models += fmt::format("{}{} (context {} tokens)", models.empty() ? "" : ", ", model->name,
+                          model->context_tokens);
   }
   const auto& first = snap.models.front()->name;
   const bool open = snap.config.auth.loopback_open;
   const std::string key = open ? "any" : "YOUR_KEY";
   const std::string header = open ? "" : " -H 'Authorization: Bearer YOUR_KEY'";
   fmt::print("weir {}\nlistening on {}\nadmin on {}\nmodels: {}\n\n", k_version, api_url, admin_url, models);
-  fmt::print("Try it:\n  curl {}/v1/chat/completions{} -H 'Content-Type: application/json' \\\n", api_url, header);
-  fmt::print(R"(    -d '{{"model":"{}","messages":[{{"role":"user","content":"What is the capital of Kenya?"}}]}}')", first);
-  fmt::print("\n\n  from openai import OpenAI; print(OpenAI(base_url=\"{}/v1\", api_key=\"{}\")", api_url, key);
-  fmt::print(R"(.chat.completions.create(model="{}", messages=[{{"role": "user", "content": "ping"}}]))", first);
+  fmt::print("Try it:\n  curl {}/v1/chat/completions{} -H 'Content-Type: application/json' \\\n", api_url,
+             header);
+  fmt::print(
+      R"(    -d '{{"model":"{}","messages":[{{"role":"user","content":"What is the capital of Kenya?"}}]}}')",
+      first);
+  fmt::print("\n\n  from openai import OpenAI; print(OpenAI(base_url=\"{}/v1\", api_key=\"{}\")", api_url,
+             key);
+  fmt::print(R"(.chat.completions.create(model="{}", messages=[{{"role": "user", "content": "ping"}}]))",
+             first);
   fmt::print(".choices[0].message.content)\n\nCtrl-C drains and stops.\n");
   std::fflush(stdout);
 }
@@ -78,7 +84,8 @@ sigset_t block_signals() {
 }
 
 // Until SIGTERM or SIGINT; SIGHUP reloads.
-void run_until_told(const sigset_t& signals, api::server_state& state, http::server& server, reloader& reload) {
+void run_until_told(const sigset_t& signals, api::server_state& state, http::server& server,
+                    reloader& reload) {
   for (;;) {
     const int signal = sigtimedwait(&signals, nullptr, &k_tick);
     state.metrics.set_connections(static_cast<double>(server.counters().connections_open.load()));
@@ -119,8 +126,8 @@ int serve(const std::filesystem::path& config_file, const config::gateway_config
     fmt::print(stderr, "weir: {}\n", started.error());
     return cli::k_failed;
   }
-  api::endpoint_dispatcher api(state, api::api_endpoints());
-  api::endpoint_dispatcher admin(state, api::admin_endpoints());
+  api::endpoint_dispatcher api(state, api::api_endpoints(), true);
+  api::endpoint_dispatcher admin(state, api::admin_endpoints(), false);
   http::server server(to_options(config), [](std::string_view what) { spdlog::error("fault: {}", what); });
   const auto api_port = server.listen(to_spec(config.listen, config.limits, api));
   auto admin_spec = to_spec(config.admin, config.limits, admin);
@@ -131,7 +138,8 @@ int serve(const std::filesystem::path& config_file, const config::gateway_config
     return cli::k_failed;
   }
   server.start();
-  print_banner(*state.snapshots.get(), base_url(config.listen, api_port->port), base_url(config.admin, admin_port->port));
+  print_banner(*state.snapshots.get(), base_url(config.listen, api_port->port),
+               base_url(config.admin, admin_port->port));
   run_until_told(signals, state, server, reload);
   state.draining = true;
   const auto grace_ms = state.snapshots.get()->config.limits.drain_grace_ms;  // a reload may have changed it

@@ -48,6 +48,8 @@ static_assert(rows_in_order(), "one row per errc, in the enum's order");
 
 }  // namespace
 
-const errc_info& info(errc code) noexcept { return k_table[static_cast<std::size_t>(code)].info; }
+const errc_info& info(errc code) noexcept {
+  return k_table[static_cast<std::size_t>(code)].info;
+}
 
 }  // namespace weir::gateway

@@ -23,11 +23,14 @@ upstream::engine_upstream_config to_engine_config(const config::target_config& t
   out.engine.queue_max = static_cast<std::int32_t>(target.engine.queue);
   out.engine.kv_bytes = target.engine.kv_bytes;
   out.engine.step_tokens_max = static_cast<std::int32_t>(target.engine.step_tokens);
-  out.engine.on_fault = [name = target.name](const std::string& what) { spdlog::error("target '{}': {}", name, what); };
+  out.engine.on_fault = [name = target.name](const std::string& what) {
+    spdlog::error("target '{}': {}", name, what);
+  };
   return out;
 }
 
-std::shared_ptr<upstream::engine_upstream> take_over(const config::target_config& target, const snapshot* previous) {
+std::shared_ptr<upstream::engine_upstream> take_over(const config::target_config& target,
+                                                     const snapshot* previous) {
   if (previous == nullptr) return nullptr;
   for (const auto& old : previous->config.targets) {
     if (old.name == target.name && old.engine == target.engine) return previous->engines.at(old.name);
@@ -35,15 +38,16 @@ std::shared_ptr<upstream::engine_upstream> take_over(const config::target_config
   return nullptr;
 }
 
-std::expected<engine_map, std::string> open_engines(const config::gateway_config& config, const snapshot* previous) {
+std::expected<engine_map, std::string> open_engines(const config::gateway_config& config,
+                                                    const snapshot* previous) {
   engine_map engines;
   for (const auto& target : config.targets) {
     auto engine = take_over(target, previous);
     if (!engine) {
       auto opened = upstream::engine_upstream::open(to_engine_config(target));
       if (!opened) {
-        return std::unexpected(fmt::format("target '{}': {}: {}", target.name, target.engine.model_dir.string(),
-                                           opened.error().detail));
+        return std::unexpected(fmt::format("target '{}': {}: {}", target.name,
+                                           target.engine.model_dir.string(), opened.error().detail));
       }
       engine = std::move(*opened);
     }
@@ -59,8 +63,8 @@ const model_entry* snapshot::find_model(std::string_view name) const {
   return found == model_by_name.end() ? nullptr : found->second.get();
 }
 
-std::expected<std::shared_ptr<const snapshot>, std::string> build_snapshot(const config::gateway_config& config,
-                                                                           const snapshot* previous) {
+std::expected<std::shared_ptr<const snapshot>, std::string> build_snapshot(
+    const config::gateway_config& config, const snapshot* previous) {
   auto keys = auth::key_store::make(config.auth);
   if (!keys) return std::unexpected(keys.error());
   auto engines = open_engines(config, previous);

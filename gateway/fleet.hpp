@@ -1,6 +1,6 @@
-// What requests are served with: configuration, keys and targets as one immutable snapshot. A request pins the snapshot it
-// started with; a reload swaps the whole or nothing.
-// Threads: a snapshot is immutable but for its turn counters; snapshot_holder may be read and swapped by any thread.
+// What requests are served with: configuration, keys and targets as one immutable snapshot. A request pins
+// the snapshot it started with; a reload swaps the whole or nothing. Threads: a snapshot is immutable but for
+// its turn counters; snapshot_holder may be read and swapped by any thread.
 #pragma once
 
 #include <atomic>
@@ -23,7 +23,7 @@ struct model_entry {
   std::string name;
   std::vector<std::shared_ptr<upstream::upstream>> targets;
   std::int64_t created_s = 0;
-  std::int64_t context_tokens = 0;  // the largest of its targets
+  std::int64_t context_tokens = 0;              // the largest of its targets
   mutable std::atomic<std::uint64_t> turn = 0;  // decisions so far, for round robin
 };
 
@@ -31,16 +31,16 @@ struct snapshot {
   config::gateway_config config;
   auth::key_store keys;
   std::map<std::string, std::shared_ptr<upstream::engine_upstream>, std::less<>> engines;  // by target name
-  std::vector<std::shared_ptr<const model_entry>> models;                                  // in the file's order
-  std::map<std::string, std::shared_ptr<const model_entry>, std::less<>> model_by_name;    // names and aliases
+  std::vector<std::shared_ptr<const model_entry>> models;  // in the file's order
+  std::map<std::string, std::shared_ptr<const model_entry>, std::less<>> model_by_name;  // names and aliases
 
   const model_entry* find_model(std::string_view name) const;
 };
 
-// Builds a snapshot; engines whose configuration did not change are taken over from `previous` (may be null). Blocks while
-// models load. The error is a sentence for the operator.
-std::expected<std::shared_ptr<const snapshot>, std::string> build_snapshot(const config::gateway_config& config,
-                                                                           const snapshot* previous);
+// Builds a snapshot; engines whose configuration did not change are taken over from `previous` (may be null).
+// Blocks while models load. The error is a sentence for the operator.
+std::expected<std::shared_ptr<const snapshot>, std::string> build_snapshot(
+    const config::gateway_config& config, const snapshot* previous);
 
 class snapshot_holder final {
  public:
@@ -56,8 +56,8 @@ class snapshot_holder final {
   }
 
  private:
-  // Not std::atomic<std::shared_ptr>: libstdc++ 12 ends its loads with a relaxed unlock, a data race to ThreadSanitizer. A
-  // mutex held for one copy costs as little.
+  // Not std::atomic<std::shared_ptr>: libstdc++ 12 ends its loads with a relaxed unlock, a data race to
+  // ThreadSanitizer. A mutex held for one copy costs as little.
   mutable std::mutex mutex_;
   std::shared_ptr<const snapshot> current_;  // under mutex_
 };

@@ -9,7 +9,8 @@ int main(int argc, char** argv) {
   using namespace weir::gateway;
   std::signal(SIGPIPE, SIG_IGN);
   CLI::App app{
-      "Weir: an OpenAI-compatible endpoint in front of the replicas of a large model, which serves the overflow itself."};
+      "Weir: an OpenAI-compatible endpoint in front of the replicas of a large model, which serves the "
+      "overflow itself."};
   app.footer(
       "Try it:\n"
       "  weir serve --config configs/quickstart.yaml    serve the bundled model on 127.0.0.1:8080\n"

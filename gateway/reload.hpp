@@ -1,5 +1,5 @@
-// Loads the configuration at start and again on demand: the new one is applied whole or refused whole, and running requests keep
-// the snapshot that they started with. Controlling thread only.
+// Loads the configuration at start and again on demand: the new one is applied whole or refused whole, and
+// running requests keep the snapshot that they started with. Controlling thread only.
 #pragma once
 
 #include <expected>
@@ -20,7 +20,8 @@ class reloader final {
 
   std::expected<void, std::string> start(const config::gateway_config& config);
 
-  // Reads the file again. On any fault the old configuration stays and the faults are logged. Returns whether it was applied.
+  // Reads the file again. On any fault the old configuration stays and the faults are logged. Returns whether
+  // it was applied.
   bool run();
 
   // Lets go of engines that a reload removed, once their last request ended.

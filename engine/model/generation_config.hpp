@@ -1,5 +1,5 @@
-// generation_config.json of a checkpoint: the sampling values its publisher recommends where a request names none.
-// Values; any thread.
+// generation_config.json of a checkpoint: the sampling values its publisher recommends where a request names
+// none. Values; any thread.
 #pragma once
 
 #include <cstdint>

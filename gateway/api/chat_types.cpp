@@ -11,17 +11,21 @@ namespace {
 using engine::text::chat_message;
 
 bool is_tool_name(std::string_view name) {
-  return !name.empty() && name.size() <= k_tool_name_bytes_max && std::all_of(name.begin(), name.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
-  });
+  return !name.empty() && name.size() <= k_tool_name_bytes_max &&
+         std::all_of(name.begin(), name.end(), [](char c) {
+           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+                  c == '-';
+         });
 }
 
-void read_part(field_reader& in, simdjson::dom::object part, std::string& text, policy::request_facts& facts) {
+void read_part(field_reader& in, simdjson::dom::object part, std::string& text,
+               policy::request_facts& facts) {
   std::string_view type;
   if (part.at_key("type").get(type)) return in.fail("content", "parts need a 'type'");
   if (type == "text") {
     std::string_view piece;
-    if (part.at_key("text").get(piece)) return in.fail("content", "parts of type 'text' need a string 'text'");
+    if (part.at_key("text").get(piece))
+      return in.fail("content", "parts of type 'text' need a string 'text'");
     text += piece;
   } else if (type == "refusal") {
     std::string_view piece;
@@ -44,7 +48,8 @@ void read_content(field_reader& in, std::string& text, policy::request_facts& fa
     return;
   }
   if (value->get(parts)) return in.fail("content", "must be a string or an array of parts");
-  if (parts.size() > k_parts_max) return in.fail("content", fmt::format("may hold at most {} parts", k_parts_max));
+  if (parts.size() > k_parts_max)
+    return in.fail("content", fmt::format("may hold at most {} parts", k_parts_max));
   for (const auto entry : parts) {
     simdjson::dom::object part;
     if (entry.get(part)) return in.fail("content", "parts must be objects");
@@ -55,7 +60,8 @@ void read_content(field_reader& in, std::string& text, policy::request_facts& fa
 void read_tool_calls(field_reader& in, chat_message& message) {
   const auto calls = in.array("tool_calls");
   if (!calls) return;
-  if (calls->size() > k_tools_max) return in.fail("tool_calls", fmt::format("may hold at most {} calls", k_tools_max));
+  if (calls->size() > k_tools_max)
+    return in.fail("tool_calls", fmt::format("may hold at most {} calls", k_tools_max));
   for (const auto entry : *calls) {
     engine::text::tool_call call;
     simdjson::dom::object object;
@@ -81,7 +87,8 @@ void read_message(field_reader& in, chat_message& message, policy::request_facts
   const bool has_content = in.find("content").has_value();
   if (message.role == "assistant") {
     read_tool_calls(in, message);
-    if (!has_content && message.tool_calls.empty()) in.fail("content", "is required unless there are tool_calls");
+    if (!has_content && message.tool_calls.empty())
+      in.fail("content", "is required unless there are tool_calls");
     return;
   }
   if (!has_content) in.fail("content", "is required");
@@ -93,7 +100,8 @@ void read_message(field_reader& in, chat_message& message, policy::request_facts
 
 void read_messages(field_reader& in, chat_request& out) {
   const auto messages = in.array("messages");
-  if (!messages || messages->size() == 0) return in.fail("messages", "is required: an array of at least one message");
+  if (!messages || messages->size() == 0)
+    return in.fail("messages", "is required: an array of at least one message");
   if (messages->size() > k_messages_max) {
     return in.fail("messages", fmt::format("may hold at most {} messages", k_messages_max));
   }
@@ -111,7 +119,8 @@ void read_messages(field_reader& in, chat_request& out) {
 void read_tools(field_reader& in, chat_request& out) {
   const auto tools = in.array("tools");
   if (!tools || tools->size() == 0) return;
-  if (tools->size() > k_tools_max) return in.fail("tools", fmt::format("may hold at most {} tools", k_tools_max));
+  if (tools->size() > k_tools_max)
+    return in.fail("tools", fmt::format("may hold at most {} tools", k_tools_max));
   for (const auto entry : *tools) {
     simdjson::dom::object tool;
     simdjson::dom::object function;
@@ -119,7 +128,8 @@ void read_tools(field_reader& in, chat_request& out) {
     std::string_view name;
     if (entry.get(tool) || tool.at_key("type").get(type)) return in.fail("tools", "entries need a 'type'");
     if (type != "function") {
-      return in.fail("tools", fmt::format("of type '{}' are not supported; declare functions", type.substr(0, 64)));
+      return in.fail("tools",
+                     fmt::format("of type '{}' are not supported; declare functions", type.substr(0, 64)));
     }
     if (tool.at_key("function").get(function) || function.at_key("name").get(name) || !is_tool_name(name)) {
       return in.fail("tools", "need 'function' with a 'name' of 1 to 64 letters, digits, '_' or '-'");
@@ -141,7 +151,8 @@ void read_tool_choice(field_reader& in, chat_request& out) {
     } else if (word != "auto") {
       in.fail("tool_choice", "must be none, auto, required or an object that names a function");
     }
-    if (word == "required" && out.prompt.tools_json.empty()) in.fail("tool_choice", "'required' needs 'tools'");
+    if (word == "required" && out.prompt.tools_json.empty())
+      in.fail("tool_choice", "'required' needs 'tools'");
     return;
   }
   if (choice->get(named)) return in.fail("tool_choice", "must be none, auto, required or an object");

@@ -1,6 +1,6 @@
-// POST /v1/chat/completions: request JSON to a typed request. Unknown fields are accepted and ignored here (a relayed request
-// forwards the original body); a known field with a wrong type or value is an error that names it.
-// Values; any thread.
+// POST /v1/chat/completions: request JSON to a typed request. Unknown fields are accepted and ignored here (a
+// relayed request forwards the original body); a known field with a wrong type or value is an error that
+// names it. Values; any thread.
 #pragma once
 
 #include <string_view>
@@ -12,7 +12,7 @@
 namespace weir::gateway::api {
 
 inline constexpr std::size_t k_messages_max = 65'536;
-inline constexpr std::size_t k_tools_max = 128;          // as OpenAI
+inline constexpr std::size_t k_tools_max = 128;           // as OpenAI
 inline constexpr std::size_t k_tool_name_bytes_max = 64;  // as OpenAI
 inline constexpr std::size_t k_parts_max = 4096;          // content parts of one message
 

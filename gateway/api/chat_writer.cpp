@@ -76,7 +76,8 @@ class chat_stream_writer final : public response_writer {
   void append_chunk(std::string& out, int choice, std::string_view delta, std::string_view logprobs,
                     std::optional<finish_kind> finish) const {
     out += head_;
-    out += fmt::format(R"({{"index":{},"delta":{{{}}},"logprobs":{},"finish_reason":)", choice, delta, logprobs);
+    out +=
+        fmt::format(R"({{"index":{},"delta":{{{}}},"logprobs":{},"finish_reason":)", choice, delta, logprobs);
     if (finish) {
       append_quoted(out, to_text(*finish));
     } else {
@@ -162,7 +163,8 @@ class chat_body_writer final : public response_writer {
       }
       out += ']';
     }
-    out += fmt::format(R"(}},"logprobs":{},"finish_reason":"{}"}})", logprobs_json(choice.tokens), to_text(choice.finish));
+    out += fmt::format(R"(}},"logprobs":{},"finish_reason":"{}"}})", logprobs_json(choice.tokens),
+                       to_text(choice.finish));
   }
 
   answer_identity identity_;
@@ -171,14 +173,17 @@ class chat_body_writer final : public response_writer {
 
 }  // namespace
 
-std::unique_ptr<response_writer> make_chat_writer(answer_identity identity, int choice_count, writer_mode mode) {
+std::unique_ptr<response_writer> make_chat_writer(answer_identity identity, int choice_count,
+                                                  writer_mode mode) {
   if (mode == writer_mode::body) return std::make_unique<chat_body_writer>(std::move(identity), choice_count);
-  return std::make_unique<chat_stream_writer>(std::move(identity), choice_count, mode == writer_mode::stream_with_usage);
+  return std::make_unique<chat_stream_writer>(std::move(identity), choice_count,
+                                              mode == writer_mode::stream_with_usage);
 }
 
 std::string usage_json(const token_usage& usage) {
-  return fmt::format(R"("usage":{{"prompt_tokens":{},"completion_tokens":{},"total_tokens":{}}})", usage.prompt_tokens,
-                     usage.completion_tokens, usage.prompt_tokens + usage.completion_tokens);
+  return fmt::format(R"("usage":{{"prompt_tokens":{},"completion_tokens":{},"total_tokens":{}}})",
+                     usage.prompt_tokens, usage.completion_tokens,
+                     usage.prompt_tokens + usage.completion_tokens);
 }
 
 }  // namespace weir::gateway::api

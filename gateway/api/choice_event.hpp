@@ -1,4 +1,5 @@
-// One step of one choice of a generated answer, between the engine's tokens and the JSON of an endpoint. Values.
+// One step of one choice of a generated answer, between the engine's tokens and the JSON of an endpoint.
+// Values.
 #pragma once
 
 #include <cstdint>
@@ -32,9 +33,12 @@ struct choice_event {
 
 constexpr std::string_view to_text(finish_kind kind) noexcept {
   switch (kind) {
-    case finish_kind::stop: return "stop";
-    case finish_kind::length: return "length";
-    case finish_kind::tool_calls: return "tool_calls";
+    case finish_kind::stop:
+      return "stop";
+    case finish_kind::length:
+      return "length";
+    case finish_kind::tool_calls:
+      return "tool_calls";
   }
   return "stop";
 }

@@ -6,7 +6,8 @@ namespace weir::gateway::api {
 
 namespace {
 
-constexpr std::string_view k_prompt_shape = "must be a string, an array of strings, of token ids or of token id arrays";
+constexpr std::string_view k_prompt_shape =
+    "must be a string, an array of strings, of token ids or of token id arrays";
 
 bool read_ids(simdjson::dom::array array, std::vector<std::int32_t>& out) {
   if (array.size() > k_prompt_tokens_max) return false;

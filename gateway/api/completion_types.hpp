@@ -12,7 +12,7 @@
 namespace weir::gateway::api {
 
 inline constexpr std::int64_t k_completion_tokens_default = 16;  // as OpenAI
-inline constexpr std::size_t k_prompt_tokens_max = 4'194'304;     // ids in one prompt array
+inline constexpr std::size_t k_prompt_tokens_max = 4'194'304;    // ids in one prompt array
 
 // A prompt is text or token ids.
 using completion_prompt = std::variant<std::string, std::vector<std::int32_t>>;

@@ -56,7 +56,8 @@ class completion_stream_writer final : public response_writer {
     text += text_of(event);
     if (text.empty() && event.tokens.empty() && !event.finish) return {};
     std::string out = head_;
-    append_choice(out, event.choice, text, completion_logprobs_json(event.tokens, offsets_[event.choice]), event.finish);
+    append_choice(out, event.choice, text, completion_logprobs_json(event.tokens, offsets_[event.choice]),
+                  event.finish);
     out += tail_;
     return out;
   }
@@ -96,8 +97,8 @@ class completion_body_writer final : public response_writer {
     for (std::size_t i = 0; i < choices_.size(); ++i) {
       if (i > 0) out += ',';
       std::size_t offset = 0;
-      append_choice(out, static_cast<int>(i), choices_[i].text, completion_logprobs_json(choices_[i].tokens, offset),
-                    choices_[i].finish);
+      append_choice(out, static_cast<int>(i), choices_[i].text,
+                    completion_logprobs_json(choices_[i].tokens, offset), choices_[i].finish);
     }
     out += fmt::format("],{}}}", usage_json(usage));
     return out;
@@ -116,13 +117,13 @@ class completion_body_writer final : public response_writer {
 
 }  // namespace
 
-std::unique_ptr<response_writer> make_completion_writer(answer_identity identity, int choice_count, writer_mode mode,
-                                                        std::vector<std::string> echoes) {
+std::unique_ptr<response_writer> make_completion_writer(answer_identity identity, int choice_count,
+                                                        writer_mode mode, std::vector<std::string> echoes) {
   if (mode == writer_mode::body) {
     return std::make_unique<completion_body_writer>(std::move(identity), choice_count, std::move(echoes));
   }
-  return std::make_unique<completion_stream_writer>(identity, choice_count, mode == writer_mode::stream_with_usage,
-                                                    std::move(echoes));
+  return std::make_unique<completion_stream_writer>(
+      identity, choice_count, mode == writer_mode::stream_with_usage, std::move(echoes));
 }
 
 }  // namespace weir::gateway::api

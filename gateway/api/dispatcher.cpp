@@ -1,7 +1,7 @@
 #include "gateway/api/dispatcher.hpp"
 
-#include <boost/beast/http/verb.hpp>
 #include <fmt/format.h>
+#include <boost/beast/http/verb.hpp>
 
 #include "gateway/api/error_body.hpp"
 
@@ -23,7 +23,8 @@ task<void> refuse(http::exchange& ex, observe::request_probe& probe, error e, st
 endpoint_dispatcher::match endpoint_dispatcher::find(const http::request_head& head) const {
   match out;
   for (const auto& e : endpoints_) {
-    const bool same = e.prefix ? head.path.size() > e.path.size() && head.path.starts_with(e.path) : head.path == e.path;
+    const bool same =
+        e.prefix ? head.path.size() > e.path.size() && head.path.starts_with(e.path) : head.path == e.path;
     if (!same) continue;
     out.allow += out.allow.empty() ? "" : ", ";
     out.allow += boost::beast::http::to_string(e.method);
@@ -38,14 +39,17 @@ endpoint_dispatcher::match endpoint_dispatcher::find(const http::request_head& h
 
 task<void> endpoint_dispatcher::serve(http::exchange& ex) {
   auto snap = state_.snapshots.get();
-  observe::request_probe probe(state_.metrics, ex, snap->config.log.access);
+  using report = observe::request_probe::report;
+  const report seen = snap->config.log.access ? report::metrics_and_line : report::metrics;
+  observe::request_probe probe(state_.metrics, ex, observed_ ? seen : report::nothing);
   const auto& head = ex.head();
   auto found = find(head);
   if (found.route == nullptr) {
     const bool known = !found.allow.empty();
     error e{known ? errc::method_not_allowed : errc::unknown_url,
             known ? fmt::format("{} allows only {}", head.path, found.allow)
-                  : fmt::format("no such path: {} {}", std::string_view(boost::beast::http::to_string(head.method)), head.path),
+                  : fmt::format("no such path: {} {}",
+                                std::string_view(boost::beast::http::to_string(head.method)), head.path),
             {}};
     co_await refuse(ex, probe, std::move(e), std::move(found.allow));
     co_return;

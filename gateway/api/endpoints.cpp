@@ -25,7 +25,11 @@ constexpr std::array k_admin{
 
 }  // namespace
 
-std::span<const endpoint> api_endpoints() noexcept { return k_api; }
-std::span<const endpoint> admin_endpoints() noexcept { return k_admin; }
+std::span<const endpoint> api_endpoints() noexcept {
+  return k_api;
+}
+std::span<const endpoint> admin_endpoints() noexcept {
+  return k_admin;
+}
 
 }  // namespace weir::gateway::api

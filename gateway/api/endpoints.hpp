@@ -1,5 +1,5 @@
-// The routes of the API and admin listeners as tables, and what a handler gets. A path outside the tables does not exist.
-// Immutable; any thread.
+// The routes of the API and admin listeners as tables, and what a handler gets. A path outside the tables
+// does not exist. Immutable; any thread.
 #pragma once
 
 #include <atomic>

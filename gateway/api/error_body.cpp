@@ -14,7 +14,8 @@ void append_or_null(std::string& out, std::string_view text) {
   }
 }
 
-std::string to_json(std::string_view message, std::string_view type, std::string_view param, std::string_view code) {
+std::string to_json(std::string_view message, std::string_view type, std::string_view param,
+                    std::string_view code) {
   std::string out = R"({"error":{"message":)";
   append_quoted(out, message);
   out += R"(,"type":)";
@@ -29,17 +30,28 @@ std::string to_json(std::string_view message, std::string_view type, std::string
 
 std::string_view code_of(int status) {
   switch (status) {
-    case 405: return "method_not_allowed";
-    case 408: return "request_timeout";
-    case 413: return "request_too_large";
-    case 414: return "uri_too_long";
-    case 417: return "expectation_failed";
-    case 431: return "headers_too_large";
-    case 500: return "internal_error";
-    case 501: return "not_implemented";
-    case 503: return "overloaded";
-    case 505: return "http_version_not_supported";
-    default: return "bad_http";
+    case 405:
+      return "method_not_allowed";
+    case 408:
+      return "request_timeout";
+    case 413:
+      return "request_too_large";
+    case 414:
+      return "uri_too_long";
+    case 417:
+      return "expectation_failed";
+    case 431:
+      return "headers_too_large";
+    case 500:
+      return "internal_error";
+    case 501:
+      return "not_implemented";
+    case 503:
+      return "overloaded";
+    case 505:
+      return "http_version_not_supported";
+    default:
+      return "bad_http";
   }
 }
 

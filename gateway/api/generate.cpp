@@ -8,8 +8,8 @@ namespace weir::gateway::api {
 namespace {
 
 template <class Request>
-task<void> serve_generation(request_context& context, result<Request> parsed, const policy::request_facts& facts,
-                            std::string_view id_prefix) {
+task<void> serve_generation(request_context& context, result<Request> parsed,
+                            const policy::request_facts& facts, std::string_view id_prefix) {
   if (!parsed) {
     co_await relay::refuse(context, parsed.error());
     co_return;

@@ -26,7 +26,8 @@ task<void> serve_metrics(request_context& context) {
                                       .prompt_tokens = static_cast<double>(s.prompt_tokens),
                                       .generated_tokens = static_cast<double>(s.generated_tokens)});
   }
-  http::reply reply{.content_type = "text/plain; version=0.0.4; charset=utf-8", .body = context.state.metrics.text()};
+  http::reply reply{.content_type = "text/plain; version=0.0.4; charset=utf-8",
+                    .body = context.state.metrics.text()};
   co_await context.exchange.send(std::move(reply));
 }
 

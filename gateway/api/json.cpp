@@ -44,10 +44,12 @@ result<json_document> json_document::parse(std::string_view body) {
   }
   const auto parsed = doc.parser_->parse(body.data(), body.size());
   if (parsed.error() == simdjson::DEPTH_ERROR) {
-    return fail(errc::bad_request, fmt::format("the JSON body is nested deeper than {} levels", k_json_depth_max));
+    return fail(errc::bad_request,
+                fmt::format("the JSON body is nested deeper than {} levels", k_json_depth_max));
   }
   if (parsed.error()) {
-    return fail(errc::bad_request, fmt::format("the body is not valid JSON: {}", simdjson::error_message(parsed.error())));
+    return fail(errc::bad_request,
+                fmt::format("the body is not valid JSON: {}", simdjson::error_message(parsed.error())));
   }
   if (parsed.value_unsafe().get_object().get(doc.root_)) {
     return fail(errc::bad_request, "the body must be a JSON object");
@@ -143,11 +145,21 @@ void append_quoted(std::string& out, std::string_view text) {
     out.append(text, start, i - start);
     start = i + 1;
     switch (c) {
-      case '"': out += "\\\""; break;
-      case '\\': out += "\\\\"; break;
-      case '\n': out += "\\n"; break;
-      case '\r': out += "\\r"; break;
-      case '\t': out += "\\t"; break;
+      case '"':
+        out += "\\\"";
+        break;
+      case '\\':
+        out += "\\\\";
+        break;
+      case '\n':
+        out += "\\n";
+        break;
+      case '\r':
+        out += "\\r";
+        break;
+      case '\t':
+        out += "\\t";
+        break;
       default:
         out += "\\u00";
         out.push_back(k_hex[c >> 4]);

@@ -1,6 +1,6 @@
-// Reading client JSON: bounded depth, no duplicate keys (a gateway and its upstream must never read two different values),
-// valid UTF-8, and typed fields with ranges whose errors name the field. Values view into the parsed document.
-// One request, one thread.
+// Reading client JSON: bounded depth, no duplicate keys (a gateway and its upstream must never read two
+// different values), valid UTF-8, and typed fields with ranges whose errors name the field. Values view into
+// the parsed document. One request, one thread.
 #pragma once
 
 #include <simdjson.h>
@@ -44,7 +44,8 @@ struct integer_range {
 class field_reader final {
  public:
   // `path` prefixes field names in errors: "messages[3]".
-  field_reader(simdjson::dom::object object, std::string path = {}) : object_(object), path_(std::move(path)) {}
+  field_reader(simdjson::dom::object object, std::string path = {})
+      : object_(object), path_(std::move(path)) {}
 
   std::optional<simdjson::dom::element> find(std::string_view key) const;
   void text(std::string_view key, std::string& out);
@@ -56,7 +57,8 @@ class field_reader final {
 
   std::string path_of(std::string_view key) const;
   void fail(std::string_view key, std::string message);
-  void adopt(const field_reader& inner);  // takes over the fault of an inner reader, which already names its full path
+  void adopt(const field_reader&
+                 inner);  // takes over the fault of an inner reader, which already names its full path
   bool ok() const noexcept { return !error_.has_value(); }
   const std::optional<error>& first_error() const noexcept { return error_; }
 

@@ -25,8 +25,8 @@ void append_entry(std::string& out, const std::string& bytes, float logprob) {
 }
 
 std::size_t count_characters(std::string_view text) {
-  return static_cast<std::size_t>(
-      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+  return static_cast<std::size_t>(std::count_if(
+      text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
 }
 
 }  // namespace
@@ -94,8 +94,8 @@ std::string completion_logprobs_json(const std::vector<token_detail>& tokens, st
     }
     tops += '}';
   }
-  return fmt::format(R"({{"tokens":[{}],"token_logprobs":[{}],"top_logprobs":[{}],"text_offset":[{}]}})", texts, values,
-                     tops, offsets);
+  return fmt::format(R"({{"tokens":[{}],"token_logprobs":[{}],"top_logprobs":[{}],"text_offset":[{}]}})",
+                     texts, values, tops, offsets);
 }
 
 }  // namespace weir::gateway::api

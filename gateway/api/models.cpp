@@ -11,8 +11,8 @@ namespace {
 void append_model(std::string& out, const model_entry& model) {
   out += R"({"id":)";
   append_quoted(out, model.name);
-  out += fmt::format(R"(,"object":"model","created":{},"owned_by":"weir","max_model_len":{}}})", model.created_s,
-                     model.context_tokens);
+  out += fmt::format(R"(,"object":"model","created":{},"owned_by":"weir","max_model_len":{}}})",
+                     model.created_s, model.context_tokens);
 }
 
 }  // namespace

@@ -23,7 +23,8 @@ void read_stop(field_reader& in, std::vector<std::string>& out) {
   simdjson::dom::array many;
   if (!value->get(one)) return add(one);
   if (value->get(many)) return in.fail("stop", "must be a string or an array of strings");
-  if (many.size() > k_stops_max) return in.fail("stop", fmt::format("may hold at most {} strings", k_stops_max));
+  if (many.size() > k_stops_max)
+    return in.fail("stop", fmt::format("may hold at most {} strings", k_stops_max));
   for (const auto entry : many) {
     std::string_view text;
     if (entry.get(text)) return in.fail("stop", "must be a string or an array of strings");

@@ -1,5 +1,5 @@
-// The generation fields that chat and completions share, read once from JSON into ranges that everything below may trust.
-// Values; any thread.
+// The generation fields that chat and completions share, read once from JSON into ranges that everything
+// below may trust. Values; any thread.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,10 @@
 
 namespace weir::gateway::api {
 
-inline constexpr std::int64_t k_choices_max = 16;           // n, and prompts x n: each choice is a sequence of its own
-inline constexpr std::size_t k_stops_max = 16;              // OpenAI allows 4, vLLM users send more
-inline constexpr std::size_t k_stop_bytes_max = 1024;       // one stop string
-inline constexpr std::size_t k_logit_bias_max = 1024;       // entries
+inline constexpr std::int64_t k_choices_max = 16;  // n, and prompts x n: each choice is a sequence of its own
+inline constexpr std::size_t k_stops_max = 16;     // OpenAI allows 4, vLLM users send more
+inline constexpr std::size_t k_stop_bytes_max = 1024;  // one stop string
+inline constexpr std::size_t k_logit_bias_max = 1024;  // entries
 inline constexpr std::int64_t k_token_id_max = (1LL << 31) - 1;
 inline constexpr std::int64_t k_output_tokens_max = 1LL << 30;
 

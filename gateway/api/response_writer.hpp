@@ -1,6 +1,6 @@
-// Choice events to the JSON of an endpoint, as a stream of events or as one body, in the exact shapes that official SDKs parse:
-// role in each choice's first delta, a finish_reason at its end, index and type on tool calls, arguments as a string, refusal
-// and logprobs keys always present. One answer, one thread.
+// Choice events to the JSON of an endpoint, as a stream of events or as one body, in the exact shapes that
+// official SDKs parse: role in each choice's first delta, a finish_reason at its end, index and type on tool
+// calls, arguments as a string, refusal and logprobs keys always present. One answer, one thread.
 #pragma once
 
 #include <cstdint>
@@ -37,11 +37,12 @@ class response_writer {
 
 enum class writer_mode { body, stream, stream_with_usage };
 
-std::unique_ptr<response_writer> make_chat_writer(answer_identity identity, int choice_count, writer_mode mode);
+std::unique_ptr<response_writer> make_chat_writer(answer_identity identity, int choice_count,
+                                                  writer_mode mode);
 
 // `echoes` holds one text per choice to put in front of it, or nothing.
-std::unique_ptr<response_writer> make_completion_writer(answer_identity identity, int choice_count, writer_mode mode,
-                                                        std::vector<std::string> echoes);
+std::unique_ptr<response_writer> make_completion_writer(answer_identity identity, int choice_count,
+                                                        writer_mode mode, std::vector<std::string> echoes);
 
 // "usage":{...} for any endpoint.
 std::string usage_json(const token_usage& usage);

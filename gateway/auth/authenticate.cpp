@@ -29,8 +29,8 @@ std::string_view presented_key(const http::request_head& head) {
 
 }  // namespace
 
-result<identity> authenticate(const http::request_head& head, const http::peer_info& peer, const key_store& keys,
-                              bool loopback_open) {
+result<identity> authenticate(const http::request_head& head, const http::peer_info& peer,
+                              const key_store& keys, bool loopback_open) {
   const auto key = presented_key(head);
   if (const auto* known = keys.find(key)) return *known;
   if (loopback_open && peer.loopback) return identity{"loopback", "loopback", {}};

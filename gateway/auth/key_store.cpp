@@ -54,7 +54,9 @@ std::string to_hex(const digest& d) {
 std::optional<digest> from_hex(std::string_view hex) {
   digest out{};
   if (hex.size() != 2 * out.size()) return std::nullopt;
-  const auto value = [](char c) { return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1; };
+  const auto value = [](char c) {
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+  };
   for (std::size_t i = 0; i < out.size(); ++i) {
     const int high = value(hex[2 * i]);
     const int low = value(hex[2 * i + 1]);
@@ -89,15 +91,18 @@ std::expected<void, std::string> create_secret(const std::filesystem::path& file
   fill_random(random.data(), static_cast<int>(random.size()));
   const std::string text = to_hex(random) + "\n";
   const int fd = ::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  if (fd < 0) return std::unexpected(fmt::format("{}: cannot be created: {}", file.string(), std::strerror(errno)));
-  const bool written = ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size()) && ::fsync(fd) == 0;
+  if (fd < 0)
+    return std::unexpected(fmt::format("{}: cannot be created: {}", file.string(), std::strerror(errno)));
+  const bool written =
+      ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size()) && ::fsync(fd) == 0;
   ::close(fd);
   if (!written) return std::unexpected(fmt::format("{}: cannot be written", file.string()));
   return {};
 }
 
 std::string generate_key() {
-  static constexpr std::string_view k_alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+  static constexpr std::string_view k_alphabet =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
   static_assert(k_alphabet.size() == 64, "six bits a character, without bias");
   std::array<unsigned char, 43> random{};
   fill_random(random.data(), static_cast<int>(random.size()));

@@ -1,6 +1,6 @@
-// API keys as digests: HMAC-SHA-256 of the presented key under the server's secret, looked up by the full digest. The key itself
-// is never stored, logged or compared byte by byte, so neither a leaked file nor timing reveals one.
-// Immutable once made; any thread.
+// API keys as digests: HMAC-SHA-256 of the presented key under the server's secret, looked up by the full
+// digest. The key itself is never stored, logged or compared byte by byte, so neither a leaked file nor
+// timing reveals one. Immutable once made; any thread.
 #pragma once
 
 #include <array>
@@ -16,14 +16,14 @@
 
 namespace weir::gateway::auth {
 
-inline constexpr std::size_t k_key_bytes_max = 512;         // a presented key; longer is unknown
-inline constexpr std::size_t k_secret_bytes_min = 32;       // of the server secret
+inline constexpr std::size_t k_key_bytes_max = 512;    // a presented key; longer is unknown
+inline constexpr std::size_t k_secret_bytes_min = 32;  // of the server secret
 inline constexpr std::size_t k_secret_bytes_max = 4096;
 
 using digest = std::array<unsigned char, 32>;
 
 struct identity {
-  std::string name;    // of the key, for logs and metrics
+  std::string name;  // of the key, for logs and metrics
   std::string tenant;
   std::vector<std::string> models;  // empty = all
 
@@ -32,7 +32,8 @@ struct identity {
 
 class key_store final {
  public:
-  // Keys and secret are read once. The error says which file or entry and what to do; it never holds a secret.
+  // Keys and secret are read once. The error says which file or entry and what to do; it never holds a
+  // secret.
   static std::expected<key_store, std::string> make(const config::auth_config& config);
 
   const identity* find(std::string_view presented_key) const;

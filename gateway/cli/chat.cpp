@@ -57,7 +57,8 @@ task<void> answer(const loaded_model& model, engine::generate_request request, i
 }
 
 // One turn: appends the answer to the conversation. Returns false with the reason printed.
-bool take_turn(const loaded_model& model, const chat_options& options, engine::text::chat_prompt& conversation) {
+bool take_turn(const loaded_model& model, const chat_options& options,
+               engine::text::chat_prompt& conversation) {
   auto ids = model.tools.chat->render(conversation);
   if (!ids) {
     std::fprintf(stderr, "weir chat: %s\n", ids.error().detail.c_str());
@@ -66,7 +67,8 @@ bool take_turn(const loaded_model& model, const chat_options& options, engine::t
   const std::int64_t left = model.engine->info().context_tokens - static_cast<std::int64_t>(ids->size());
   engine::generate_request request;
   request.prompt = std::move(*ids);
-  request.max_new_tokens = static_cast<std::int32_t>(std::max<std::int64_t>(1, std::min(options.max_tokens, left)));
+  request.max_new_tokens =
+      static_cast<std::int32_t>(std::max<std::int64_t>(1, std::min(options.max_tokens, left)));
   request.sampling.temperature = options.temperature.value_or(model.defaults.temperature);
   request.sampling.top_p = model.defaults.top_p;
   request.sampling.top_k = model.defaults.top_k;
@@ -119,8 +121,10 @@ void add_chat(CLI::App& app, command& chosen) {
   auto options = std::make_shared<chat_options>();
   options->model_dir = find_bundled_model();
   auto* chat_command = app.add_subcommand("chat", "Talk to a model in the terminal, without a server");
-  chat_command->add_option("prompt", options->prompt, "One question; without it a conversation, one line a turn");
-  chat_command->add_option("-m,--model", options->model_dir, "Checkpoint folder; default: the bundled weir-tiny");
+  chat_command->add_option("prompt", options->prompt,
+                           "One question; without it a conversation, one line a turn");
+  chat_command->add_option("-m,--model", options->model_dir,
+                           "Checkpoint folder; default: the bundled weir-tiny");
   chat_command->add_option("--system", options->system, "System message");
   chat_command->add_option("--max-tokens", options->max_tokens, "Longest answer")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 30))
@@ -135,7 +139,8 @@ void add_chat(CLI::App& app, command& chosen) {
 std::filesystem::path find_bundled_model() {
   std::error_code ec;
   const auto program = std::filesystem::read_symlink("/proc/self/exe", ec).parent_path();
-  for (const auto& base : {program / ".." / "..", program / ".." / "share" / "weir", std::filesystem::path(".")}) {
+  for (const auto& base :
+       {program / ".." / "..", program / ".." / "share" / "weir", std::filesystem::path(".")}) {
     auto model = (base / "configs" / "models" / "weir-tiny").lexically_normal();
     if (std::filesystem::exists(model / "config.json", ec)) return model;
   }

@@ -1,5 +1,5 @@
-// The commands of the `weir` program. Each adds its options to the command line and, when chosen, sets what main runs.
-// Main thread only.
+// The commands of the `weir` program. Each adds its options to the command line and, when chosen, sets what
+// main runs. Main thread only.
 #pragma once
 
 #include <CLI/CLI.hpp>

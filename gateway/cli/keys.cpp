@@ -29,8 +29,8 @@ int make_key(const key_options& options) {
   std::fprintf(stderr, "the key, shown this once:\n");
   std::printf("%s\n", key.c_str());
   std::fprintf(stderr, "\nadd to the configuration under auth.keys:\n");
-  std::printf("    - name: %s\n      tenant: %s\n      digest: %s\n", options.name.c_str(), options.tenant.c_str(),
-              auth::to_hex(auth::key_digest(*secret, key)).c_str());
+  std::printf("    - name: %s\n      tenant: %s\n      digest: %s\n", options.name.c_str(),
+              options.tenant.c_str(), auth::to_hex(auth::key_digest(*secret, key)).c_str());
   return k_ok;
 }
 
@@ -40,8 +40,10 @@ void add_keys(CLI::App& app, command& chosen) {
   auto options = std::make_shared<key_options>();
   auto* keys = app.add_subcommand("keys", "API keys of the configuration file");
   keys->require_subcommand(1);
-  auto* make = keys->add_subcommand("new", "Make a key: prints it once, and the lines for the configuration file");
-  make->add_option("--secret-file", options->secret_file, "The server secret (auth.secret_file); created when missing")
+  auto* make =
+      keys->add_subcommand("new", "Make a key: prints it once, and the lines for the configuration file");
+  make->add_option("--secret-file", options->secret_file,
+                   "The server secret (auth.secret_file); created when missing")
       ->required();
   make->add_option("--name", options->name, "How logs and metrics call the key")->required();
   make->add_option("--tenant", options->tenant, "Whose key it is")->capture_default_str();

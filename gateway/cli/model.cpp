@@ -18,28 +18,32 @@ struct eval_arguments {
 
 std::string errors_json(const engine::eval::eval_errors& e) {
   return fmt::format(
-      R"("logits":{},"next_logprob":{},"kda_state":{},"argmax_mismatches":{},"greedy_mismatches":{})", e.logits,
-      e.next_logprob, e.kda_state, e.argmax_mismatches, e.greedy_mismatches);
+      R"("logits":{},"next_logprob":{},"kda_state":{},"argmax_mismatches":{},"greedy_mismatches":{})",
+      e.logits, e.next_logprob, e.kda_state, e.argmax_mismatches, e.greedy_mismatches);
 }
 
 void print_json(const engine::eval::eval_report& report, const std::string& backend) {
   std::string cases;
   for (const auto& c : report.cases) {
-    cases += fmt::format(R"({}{{"prompt_tokens":{},"greedy_tokens":{},{}}})", cases.empty() ? "" : ",", c.prompt_tokens,
-                         c.greedy_tokens, errors_json(c.errors));
+    cases += fmt::format(R"({}{{"prompt_tokens":{},"greedy_tokens":{},{}}})", cases.empty() ? "" : ",",
+                         c.prompt_tokens, c.greedy_tokens, errors_json(c.errors));
   }
-  fmt::print(R"({{"passed":{},"backend":"{}","tolerance":{},"tokens":{},"seconds":{},"worst":{{{}}},"cases":[{}]}})",
-             report.passed(), backend, report.tolerance, report.tokens, report.seconds, errors_json(report.worst), cases);
+  fmt::print(
+      R"({{"passed":{},"backend":"{}","tolerance":{},"tokens":{},"seconds":{},"worst":{{{}}},"cases":[{}]}})",
+      report.passed(), backend, report.tolerance, report.tokens, report.seconds, errors_json(report.worst),
+      cases);
   fmt::print("\n");
 }
 
 void print_text(const engine::eval::eval_report& report, const std::string& backend) {
-  fmt::print("{} cases, {} tokens in {:.2f} s, backend {}\n", report.cases.size(), report.tokens, report.seconds, backend);
-  fmt::print("worst absolute error   logits {:.3g}   next logprob {:.3g}   KDA state norm {:.3g}\n", report.worst.logits,
-             report.worst.next_logprob, report.worst.kda_state);
+  fmt::print("{} cases, {} tokens in {:.2f} s, backend {}\n", report.cases.size(), report.tokens,
+             report.seconds, backend);
+  fmt::print("worst absolute error   logits {:.3g}   next logprob {:.3g}   KDA state norm {:.3g}\n",
+             report.worst.logits, report.worst.next_logprob, report.worst.kda_state);
   fmt::print("mismatches             argmax {}   greedy {}\n", report.worst.argmax_mismatches,
              report.worst.greedy_mismatches);
-  fmt::print("{} (tolerance {})\n", report.passed() ? "within tolerance" : "OVER TOLERANCE", report.tolerance);
+  fmt::print("{} (tolerance {})\n", report.passed() ? "within tolerance" : "OVER TOLERANCE",
+             report.tolerance);
 }
 
 int evaluate(eval_arguments arguments) {
@@ -68,11 +72,14 @@ void add_model(CLI::App& app, command& chosen) {
   options.compute_threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   auto* eval = model->add_subcommand("eval", "Compare a checkpoint's results with golden values");
   eval->add_option("-m,--model", options.model_dir, "Checkpoint folder in the published layout")->required();
-  eval->add_option("--cases", options.cases, "Golden values: prompts as token ids with logits, argmax, greedy")->required();
+  eval->add_option("--cases", options.cases,
+                   "Golden values: prompts as token ids with logits, argmax, greedy")
+      ->required();
   eval->add_option("--backend", arguments->backend, "cpu (vectorised float32) or reference (scalar double)")
       ->check(CLI::IsMember({"cpu", "reference"}))
       ->capture_default_str();
-  eval->add_option("--tolerance", options.tolerance, "Largest absolute error that passes")->capture_default_str();
+  eval->add_option("--tolerance", options.tolerance, "Largest absolute error that passes")
+      ->capture_default_str();
   eval->add_flag("--json", arguments->json, "One JSON object instead of text");
   eval->footer("Exit code 1 when an error is over the tolerance or a token differs.");
   eval->callback([arguments, &chosen] { chosen = [arguments] { return evaluate(*arguments); }; });

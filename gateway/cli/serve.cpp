@@ -30,13 +30,18 @@ int check(const std::filesystem::path& file) {
 void add_serve(CLI::App& app, command& chosen) {
   auto options = std::make_shared<serve_options>();
   auto* serve = app.add_subcommand("serve", "Serve the OpenAI API as a configuration file says");
-  serve->add_option("-c,--config", options->config_file, "Configuration file (YAML); see configs/README.md")->required();
-  serve->add_flag("--check", options->check, "Only check the configuration: report every fault with file, line and key");
+  serve->add_option("-c,--config", options->config_file, "Configuration file (YAML); see configs/README.md")
+      ->required();
+  serve->add_flag("--check", options->check,
+                  "Only check the configuration: report every fault with file, line and key");
   serve->footer(
-      "Signals: SIGTERM and SIGINT drain (running requests finish within limits.drain_grace_ms; a second signal ends at\n"
+      "Signals: SIGTERM and SIGINT drain (running requests finish within limits.drain_grace_ms; a second "
+      "signal ends at\n"
       "once), SIGHUP reloads the configuration, whole or not at all.");
   serve->callback([options, &chosen] {
-    chosen = [options] { return options->check ? check(options->config_file) : serve_forever(options->config_file); };
+    chosen = [options] {
+      return options->check ? check(options->config_file) : serve_forever(options->config_file);
+    };
   });
 }
 

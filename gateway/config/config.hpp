@@ -1,5 +1,5 @@
-// The whole configuration as plain values with visible defaults, made once by parse() and checked once by validate().
-// A loaded configuration is immutable and shared between threads behind a shared pointer.
+// The whole configuration as plain values with visible defaults, made once by parse() and checked once by
+// validate(). A loaded configuration is immutable and shared between threads behind a shared pointer.
 #pragma once
 
 #include <cstdint>
@@ -35,16 +35,16 @@ struct limits_config {
   std::int64_t body_idle_timeout_ms = 20'000;   // longest pause inside a body
   std::int64_t keep_alive_idle_ms = 75'000;     // idle connection kept
   std::int64_t write_idle_timeout_ms = 60'000;  // a client that does not read is cut
-  std::int64_t request_timeout_ms = 600'000;      // an answer that is not streamed
+  std::int64_t request_timeout_ms = 600'000;    // an answer that is not streamed
   std::int64_t first_token_timeout_ms = 60'000;
   std::int64_t inter_token_timeout_ms = 60'000;
-  std::int64_t drain_grace_ms = 600'000;        // running requests may finish for this long after SIGTERM
+  std::int64_t drain_grace_ms = 600'000;  // running requests may finish for this long after SIGTERM
 };
 
 struct key_config {
-  std::string name;    // shown in logs and metrics instead of the key
+  std::string name;  // shown in logs and metrics instead of the key
   std::string tenant;
-  std::string digest;  // 64 hex digits: HMAC-SHA-256 of the key under the server secret
+  std::string digest;               // 64 hex digits: HMAC-SHA-256 of the key under the server secret
   std::vector<std::string> models;  // empty = all
   mark at;
 };
@@ -58,8 +58,8 @@ struct auth_config {
 
 struct engine_target_config {
   std::filesystem::path model_dir;
-  std::string backend = "cpu";        // cpu | reference
-  std::int64_t threads = 0;           // 0 = cores - 1
+  std::string backend = "cpu";  // cpu | reference
+  std::int64_t threads = 0;     // 0 = cores - 1
   std::int64_t sequences = 64;
   std::int64_t queue = 1024;
   std::int64_t kv_bytes = 256LL << 20;

@@ -24,7 +24,8 @@ void read_listen(map_reader& in, std::string_view key, listen_config& out) {
   const std::string host = colon == std::string::npos ? "" : value.substr(0, colon);
   unsigned port = 0;
   const char* const end = value.data() + value.size();
-  const auto [stop, ec] = std::from_chars(value.data() + (colon == std::string::npos ? value.size() : colon + 1), end, port);
+  const auto [stop, ec] =
+      std::from_chars(value.data() + (colon == std::string::npos ? value.size() : colon + 1), end, port);
   if (host.empty() || ec != std::errc() || stop != end || port > 65535) {
     in.fail(key, fmt::format("'{}' is not ADDRESS:PORT (127.0.0.1:8080, 0.0.0.0:80, [::1]:8080)", value));
     return;
@@ -108,7 +109,8 @@ void read_top(map_reader& in, gateway_config& out) {
   });
 }
 
-std::unexpected<std::vector<fault>> one_fault(const std::filesystem::path& file, mark at, std::string message) {
+std::unexpected<std::vector<fault>> one_fault(const std::filesystem::path& file, mark at,
+                                              std::string message) {
   return std::unexpected(std::vector{fault{file.string(), at, "", std::move(message)}});
 }
 

@@ -19,12 +19,14 @@ using loaded = std::expected<gateway_config, std::vector<fault>>;
 // Reads, parses and validates a file.
 loaded load(const std::filesystem::path& file);
 
-// The same from text; `file` names it in faults and is where relative paths start. Does not touch the file system.
+// The same from text; `file` names it in faults and is where relative paths start. Does not touch the file
+// system.
 loaded parse(std::string_view yaml, const std::filesystem::path& file);
 
-// Rules between fields: names unique and resolvable, listeners allowed, keys well-formed. With `check_files`, also that what
-// the configuration refers to exists.
-std::vector<fault> validate(const gateway_config& config, const std::filesystem::path& file, bool check_files);
+// Rules between fields: names unique and resolvable, listeners allowed, keys well-formed. With `check_files`,
+// also that what the configuration refers to exists.
+std::vector<fault> validate(const gateway_config& config, const std::filesystem::path& file,
+                            bool check_files);
 
 // "configs/a.yaml:12:3: models[0].targets: no target named 'x'", one line per fault.
 std::string to_text(const std::vector<fault>& faults);

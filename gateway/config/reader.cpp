@@ -72,7 +72,9 @@ bool map_reader::has(std::string_view key) const {
   return node_.IsMap() && node_[std::string(key)].IsDefined();
 }
 
-mark map_reader::at() const { return to_mark(node_.Mark()); }
+mark map_reader::at() const {
+  return to_mark(node_.Mark());
+}
 
 mark map_reader::at(std::string_view key) const {
   if (!node_.IsMap()) return at();
@@ -109,9 +111,12 @@ bool map_reader::scalar(std::string_view key, std::string& out) {
   return true;
 }
 
-void map_reader::text(std::string_view key, std::string& out) { scalar(key, out); }
+void map_reader::text(std::string_view key, std::string& out) {
+  scalar(key, out);
+}
 
-void map_reader::choice(std::string_view key, std::string& out, std::initializer_list<std::string_view> allowed) {
+void map_reader::choice(std::string_view key, std::string& out,
+                        std::initializer_list<std::string_view> allowed) {
   std::string value;
   if (!scalar(key, value)) return;
   if (std::find(allowed.begin(), allowed.end(), value) == allowed.end()) {

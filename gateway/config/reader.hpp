@@ -1,5 +1,5 @@
-// Reads one YAML mapping into fields, collecting every fault instead of stopping at the first: unknown keys (with the nearest
-// known one), wrong types, values out of range, each with its line. One parse, one thread.
+// Reads one YAML mapping into fields, collecting every fault instead of stopping at the first: unknown keys
+// (with the nearest known one), wrong types, values out of range, each with its line. One parse, one thread.
 #pragma once
 
 #include <yaml-cpp/yaml.h>
@@ -27,12 +27,13 @@ struct int_range {
   std::int64_t max;
 };
 
-inline constexpr std::size_t k_text_bytes_max = 4096;   // any scalar; longer is a mistake
+inline constexpr std::size_t k_text_bytes_max = 4096;    // any scalar; longer is a mistake
 inline constexpr std::size_t k_list_entries_max = 4096;  // any list
 
 class map_reader final {
  public:
-  // `path` is the dotted path of this mapping, "" at the top. A node that is no mapping is a fault and reads as empty.
+  // `path` is the dotted path of this mapping, "" at the top. A node that is no mapping is a fault and reads
+  // as empty.
   map_reader(parse_state& state, const YAML::Node& node, std::string path);
 
   void text(std::string_view key, std::string& out);

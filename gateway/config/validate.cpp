@@ -1,5 +1,5 @@
-#include <boost/asio/ip/address.hpp>
 #include <fmt/format.h>
+#include <boost/asio/ip/address.hpp>
 
 #include <map>
 #include <set>
@@ -34,7 +34,8 @@ class checker {
   // Names go into headers, logs and metric labels: printable ASCII without quotes.
   void check_name(const std::string& name, mark at, const std::string& key) {
     if (name.empty()) return fail(at, key, "needs a value");
-    if (name.size() > k_name_bytes_max) return fail(at, key, fmt::format("longer than {} bytes", k_name_bytes_max));
+    if (name.size() > k_name_bytes_max)
+      return fail(at, key, fmt::format("longer than {} bytes", k_name_bytes_max));
     for (const char c : name) {
       if (c <= 0x20 || c >= 0x7f || c == '"' || c == '\\') {
         return fail(at, key, "only printable ASCII without space, quote and backslash");
@@ -52,17 +53,21 @@ class checker {
   void check_listeners() {
     boost::system::error_code ec;
     const auto api = boost::asio::ip::make_address(config_.listen.address, ec);
-    if (ec) fail(config_.listen.at, "listen", fmt::format("'{}' is not a numeric address", config_.listen.address));
+    if (ec)
+      fail(config_.listen.at, "listen", fmt::format("'{}' is not a numeric address", config_.listen.address));
     if (!ec && !api.is_loopback() && config_.auth.keys.empty()) {
       fail(config_.listen.at, "listen",
-           "an address that other machines reach needs auth.keys; add a key (weir keys new) or listen on 127.0.0.1");
+           "an address that other machines reach needs auth.keys; add a key (weir keys new) or listen on "
+           "127.0.0.1");
     }
     if (!ec && api.is_loopback() && config_.auth.keys.empty() && !config_.auth.loopback_open) {
-      fail(config_.auth.at, "auth", "needs keys (weir keys new) or loopback_open: true; without both nobody may call");
+      fail(config_.auth.at, "auth",
+           "needs keys (weir keys new) or loopback_open: true; without both nobody may call");
     }
     const auto admin = boost::asio::ip::make_address(config_.admin.address, ec);
     if (ec) {
-      fail(config_.admin.at, "admin.listen", fmt::format("'{}' is not a numeric address", config_.admin.address));
+      fail(config_.admin.at, "admin.listen",
+           fmt::format("'{}' is not a numeric address", config_.admin.address));
     } else if (!admin.is_loopback()) {
       fail(config_.admin.at, "admin.listen", "the admin listener stays on loopback (127.0.0.1 or [::1])");
     }
@@ -80,7 +85,8 @@ class checker {
       const auto& t = config_.targets[i];
       const auto key = fmt::format("targets[{}]", i);
       check_name(t.name, t.at, key + ".name");
-      if (!target_names_.insert(t.name).second) fail(t.at, key + ".name", fmt::format("'{}' is taken", t.name));
+      if (!target_names_.insert(t.name).second)
+        fail(t.at, key + ".name", fmt::format("'{}' is taken", t.name));
       if (t.engine.model_dir.empty()) fail(t.at, key + ".engine.model_dir", "needs a checkpoint folder");
       check_file(t.engine.model_dir, t.at, key + ".engine.model_dir");
       if (t.engine.step_tokens < t.engine.sequences) {
@@ -134,7 +140,8 @@ class checker {
         if (main_names_.contains(model)) continue;
         const bool alias = model_names_.contains(model);
         fail(k.at, key + ".models",
-             alias ? fmt::format("'{}' is an alias; write the model's name", model) : fmt::format("no model named '{}'", model));
+             alias ? fmt::format("'{}' is an alias; write the model's name", model)
+                   : fmt::format("no model named '{}'", model));
       }
     }
   }
@@ -150,7 +157,8 @@ class checker {
 
 }  // namespace
 
-std::vector<fault> validate(const gateway_config& config, const std::filesystem::path& file, bool check_files) {
+std::vector<fault> validate(const gateway_config& config, const std::filesystem::path& file,
+                            bool check_files) {
   return checker(config, file, check_files).run();
 }
 

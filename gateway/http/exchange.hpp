@@ -74,8 +74,8 @@ class exchange {
   virtual task<result<void>> finish() = 0;
   virtual void abort() noexcept = 0;
 
-  virtual bool stream_started() const noexcept = 0;  // start_stream sent the head
-  virtual int status_sent() const noexcept = 0;      // 0 until a head went out
+  virtual bool stream_started() const noexcept = 0;     // start_stream sent the head
+  virtual int status_sent() const noexcept = 0;         // 0 until a head went out
   virtual std::size_t bytes_sent() const noexcept = 0;  // body bytes
 };
 

@@ -48,6 +48,8 @@ void flush_logs() {
   logs().access->flush();
 }
 
-spdlog::logger& access_logger() { return *logs().access; }
+spdlog::logger& access_logger() {
+  return *logs().access;
+}
 
 }  // namespace weir::gateway::observe

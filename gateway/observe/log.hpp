@@ -1,5 +1,6 @@
-// Process-wide log sinks on standard error: messages for people, and the access log with one JSON object per line. Writing is
-// asynchronous with a bounded queue that drops its oldest entries, so a slow terminal never blocks an I/O thread. Any thread.
+// Process-wide log sinks on standard error: messages for people, and the access log with one JSON object per
+// line. Writing is asynchronous with a bounded queue that drops its oldest entries, so a slow terminal never
+// blocks an I/O thread. Any thread.
 #pragma once
 
 #include <string_view>

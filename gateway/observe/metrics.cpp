@@ -9,8 +9,8 @@ namespace weir::gateway::observe {
 namespace {
 
 // Seconds, from a cached short answer to a long-context one.
-const prometheus::Histogram::BucketBoundaries k_seconds{0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5,
-                                                        0.75,  1,     2.5,  5,    7.5,  10,   30,   60,  120,  300};
+const prometheus::Histogram::BucketBoundaries k_seconds{
+    0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 30, 60, 120, 300};
 
 prometheus::Gauge& gauge(prometheus::Registry& registry, const char* name, const char* help) {
   return prometheus::BuildGauge().Name(name).Help(help).Register(registry).Add({});
@@ -20,7 +20,10 @@ prometheus::Gauge& gauge(prometheus::Registry& registry, const char* name, const
 
 metrics::metrics()
     : registry_(std::make_shared<prometheus::Registry>()),
-      requests_(prometheus::BuildCounter().Name("weir_requests_total").Help("Requests answered").Register(*registry_)),
+      requests_(prometheus::BuildCounter()
+                    .Name("weir_requests_total")
+                    .Help("Requests answered")
+                    .Register(*registry_)),
       tokens_(prometheus::BuildCounter()
                   .Name("weir_tokens_total")
                   .Help("Tokens of answered requests, by kind")
@@ -65,11 +68,14 @@ void metrics::request_ended(const request_numbers& n) {
     tokens_.Add({{"model", model}, {"kind", "prompt"}}).Increment(static_cast<double>(n.prompt_tokens));
   }
   if (n.completion_tokens > 0) {
-    tokens_.Add({{"model", model}, {"kind", "completion"}}).Increment(static_cast<double>(n.completion_tokens));
+    tokens_.Add({{"model", model}, {"kind", "completion"}})
+        .Increment(static_cast<double>(n.completion_tokens));
   }
 }
 
-void metrics::reload_done(bool ok) { reloads_.Add({{"outcome", ok ? "applied" : "refused"}}).Increment(); }
+void metrics::reload_done(bool ok) {
+  reloads_.Add({{"outcome", ok ? "applied" : "refused"}}).Increment();
+}
 
 void metrics::set_engine(const engine_numbers& n) {
   const std::string target(n.target);
@@ -86,6 +92,8 @@ void metrics::set_engine(const engine_numbers& n) {
   set("generated_tokens", n.generated_tokens);
 }
 
-std::string metrics::text() const { return prometheus::TextSerializer().Serialize(registry_->Collect()); }
+std::string metrics::text() const {
+  return prometheus::TextSerializer().Serialize(registry_->Collect());
+}
 
 }  // namespace weir::gateway::observe

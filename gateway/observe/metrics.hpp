@@ -1,5 +1,5 @@
-// Every metric family of the gateway, declared in one place, and its text exposition. Labels come only from configured sets and
-// fixed enums, so a client cannot grow them. Any thread.
+// Every metric family of the gateway, declared in one place, and its text exposition. Labels come only from
+// configured sets and fixed enums, so a client cannot grow them. Any thread.
 #pragma once
 
 #include <prometheus/counter.h>

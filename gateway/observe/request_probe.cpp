@@ -15,9 +15,9 @@ constexpr int k_client_closed_status = 499;
 
 }  // namespace
 
-request_probe::request_probe(metrics& m, const http::exchange& ex, bool access_log)
-    : metrics_(m), exchange_(ex), access_log_(access_log), start_(std::chrono::steady_clock::now()) {
-  metrics_.request_started();
+request_probe::request_probe(metrics& m, const http::exchange& ex, report what)
+    : metrics_(m), exchange_(ex), report_(what), start_(std::chrono::steady_clock::now()) {
+  if (report_ != report::nothing) metrics_.request_started();
 }
 
 double request_probe::seconds_since_start() const {
@@ -29,6 +29,7 @@ void request_probe::first_token() {
 }
 
 request_probe::~request_probe() {
+  if (report_ == report::nothing) return;
   const int sent = exchange_.status_sent();
   const int status = sent == 0 || outcome_ == "client_closed_request" ? k_client_closed_status : sent;
   const double duration_s = seconds_since_start();
@@ -39,7 +40,7 @@ request_probe::~request_probe() {
                           .first_token_s = first_token_s_,
                           .prompt_tokens = prompt_tokens_,
                           .completion_tokens = completion_tokens_});
-  if (!access_log_) return;
+  if (report_ != report::metrics_and_line) return;
   std::string line = R"({"request_id":)";
   api::append_quoted(line, exchange_.request_id());
   line += R"(,"client":)";

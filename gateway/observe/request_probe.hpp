@@ -1,5 +1,5 @@
-// Measures one request from its head to its end, then reports once: metrics and one access-log line as JSON. Never logs a key,
-// a header or a body. One request, one thread.
+// Measures one request from its head to its end, then reports once: metrics and one access-log line as JSON.
+// Never logs a key, a header or a body. One request, one thread.
 #pragma once
 
 #include <chrono>
@@ -14,15 +14,19 @@ namespace weir::gateway::observe {
 
 class request_probe final {
  public:
-  // `access_log` false leaves out the line. All references outlive the probe.
-  request_probe(metrics& m, const http::exchange& ex, bool access_log);
+  // What is reported at the end. A scrape of the metrics would only report itself, so the admin listener's
+  // requests are silent.
+  enum class report { nothing, metrics, metrics_and_line };
+
+  // All references outlive the probe.
+  request_probe(metrics& m, const http::exchange& ex, report what);
   ~request_probe();  // reports
   request_probe(const request_probe&) = delete;
   request_probe& operator=(const request_probe&) = delete;
 
   void set_endpoint(std::string_view label) { endpoint_ = label; }  // a constant
   void set_key(std::string name) { key_ = std::move(name); }
-  void set_model(std::string name) { model_ = std::move(name); }    // a configured name
+  void set_model(std::string name) { model_ = std::move(name); }  // a configured name
   void set_target(std::string name) { target_ = std::move(name); }
   void set_tokens(std::int64_t prompt, std::int64_t completion) {
     prompt_tokens_ = prompt;
@@ -36,7 +40,7 @@ class request_probe final {
 
   metrics& metrics_;
   const http::exchange& exchange_;
-  bool access_log_;
+  report report_;
   std::chrono::steady_clock::time_point start_;
   std::string_view endpoint_ = "none";
   std::string_view outcome_;

@@ -22,8 +22,9 @@ bool is_json(std::string_view content_type) {
   content_type = content_type.substr(0, content_type.find(';'));
   while (content_type.ends_with(' ')) content_type.remove_suffix(1);
   return content_type.size() == k_json.size() &&
-         std::equal(k_json.begin(), k_json.end(), content_type.begin(),
-                    [](char a, char b) { return a == static_cast<char>(std::tolower(static_cast<unsigned char>(b))); });
+         std::equal(k_json.begin(), k_json.end(), content_type.begin(), [](char a, char b) {
+           return a == static_cast<char>(std::tolower(static_cast<unsigned char>(b)));
+         });
 }
 
 error why_none(const policy::decision& decision, std::string_view model) {
@@ -31,18 +32,22 @@ error why_none(const policy::decision& decision, std::string_view model) {
   const auto why = decision.candidates.empty() ? policy::verdict::not_ready : decision.candidates.back().why;
   switch (why) {
     case policy::verdict::no_images:
-      return {errc::unsupported, fmt::format("'{}' takes no images; send text content only", model), "messages"};
+      return {errc::unsupported, fmt::format("'{}' takes no images; send text content only", model),
+              "messages"};
     case policy::verdict::no_structured_output:
-      return {errc::unsupported, fmt::format("'{}' cannot guarantee a JSON format; leave out response_format", model),
+      return {errc::unsupported,
+              fmt::format("'{}' cannot guarantee a JSON format; leave out response_format", model),
               "response_format"};
     case policy::verdict::no_forced_tools:
-      return {errc::unsupported, fmt::format("'{}' cannot guarantee a tool call; use tool_choice 'auto'", model),
-              "tool_choice"};
+      return {errc::unsupported,
+              fmt::format("'{}' cannot guarantee a tool call; use tool_choice 'auto'", model), "tool_choice"};
     case policy::verdict::context_too_small:
-      return {errc::context_length, fmt::format("the request does not fit the context of '{}'", model), "messages"};
+      return {errc::context_length, fmt::format("the request does not fit the context of '{}'", model),
+              "messages"};
     case policy::verdict::not_ready:
     case policy::verdict::eligible:
-    case policy::verdict::chosen: break;
+    case policy::verdict::chosen:
+      break;
   }
   return {errc::overloaded, fmt::format("no target of '{}' is ready", model), {}};
 }
@@ -63,7 +68,8 @@ task<void> pump_body(api::request_context& context, upstream::response& response
   if (!sent) context.probe.set_outcome(info(sent.error().code).code);
 }
 
-// A started stream that cannot go on: one error event, then an aborted body, so that no client takes it for complete.
+// A started stream that cannot go on: one error event, then an aborted body, so that no client takes it for
+// complete.
 task<void> break_stream(api::request_context& context, const error& e) {
   context.probe.set_outcome(info(e.code).code);
   if (e.code == errc::client_gone) {
@@ -85,7 +91,8 @@ task<void> pump_stream(api::request_context& context, upstream::response& respon
     co_return;
   }
   context.probe.first_token();
-  // What holds if the client leaves: this coroutine then unwinds at any await below, without another line of it running.
+  // What holds if the client leaves: this coroutine then unwinds at any await below, without another line of
+  // it running.
   context.probe.set_outcome(info(errc::client_gone).code);
   const auto count_tokens = [&] {
     const auto usage = response.usage();
@@ -95,7 +102,8 @@ task<void> pump_stream(api::request_context& context, upstream::response& respon
   http::header_list headers;
   headers.emplace_back("cache-control", "no-cache");
   headers.emplace_back("x-accel-buffering", "no");
-  auto sent = co_await context.exchange.start_stream(200, "text/event-stream; charset=utf-8", std::move(headers));
+  auto sent =
+      co_await context.exchange.start_stream(200, "text/event-stream; charset=utf-8", std::move(headers));
   while (sent && piece && *piece) {
     sent = co_await context.exchange.write(**piece);
     if (sent) piece = co_await response.next(steady_clock::now() + inter_token);
@@ -116,7 +124,8 @@ task<result<std::string>> read_json_body(api::request_context& context) {
   const auto& fields = context.exchange.head().fields;
   const auto type = fields.find("content-type");
   if (type != fields.end() && !is_json({type->value().data(), type->value().size()})) {
-    co_return fail(errc::unsupported_media, "send the body as JSON, with the header 'Content-Type: application/json'");
+    co_return fail(errc::unsupported_media,
+                   "send the body as JSON, with the header 'Content-Type: application/json'");
   }
   const auto limit = static_cast<std::size_t>(context.snap->config.limits.body_bytes);
   co_return co_await context.exchange.read_body(limit);
@@ -132,12 +141,15 @@ task<void> refuse(api::request_context& context, const error& e) {
   co_await context.exchange.send(std::move(reply));
 }
 
-result<std::shared_ptr<upstream::upstream>> choose_target(api::request_context& context, std::string_view model,
+result<std::shared_ptr<upstream::upstream>> choose_target(api::request_context& context,
+                                                          std::string_view model,
                                                           const policy::request_facts& facts) {
   const auto* entry = context.snap->find_model(model);
   if (entry == nullptr || !context.caller.may_use(entry->name)) {
-    return fail(errc::model_not_found,
-                fmt::format("no model named '{}' here; GET /v1/models lists those you may use", model.substr(0, 256)), "model");
+    return fail(
+        errc::model_not_found,
+        fmt::format("no model named '{}' here; GET /v1/models lists those you may use", model.substr(0, 256)),
+        "model");
   }
   context.probe.set_model(entry->name);
   if (context.state.draining) return fail(errc::draining, "shutting down; retry in a moment");
@@ -151,9 +163,11 @@ result<std::shared_ptr<upstream::upstream>> choose_target(api::request_context& 
 }
 
 api::answer_identity make_identity(std::string_view prefix, std::string_view model) {
-  static constexpr std::string_view k_alphabet = "abcdefghijklmnopqrstuvwxyz012345ABCDEFGHIJKLMNOPQRSTUVWXYZ6789-_";
+  static constexpr std::string_view k_alphabet =
+      "abcdefghijklmnopqrstuvwxyz012345ABCDEFGHIJKLMNOPQRSTUVWXYZ6789-_";
   std::array<unsigned char, 24> random{};
-  if (RAND_bytes(random.data(), random.size()) != 1) throw std::runtime_error("the system's random source failed");
+  if (RAND_bytes(random.data(), random.size()) != 1)
+    throw std::runtime_error("the system's random source failed");
   api::answer_identity out;
   out.id = prefix;
   for (const unsigned char byte : random) out.id += k_alphabet[byte & 63];

@@ -1,6 +1,6 @@
-// The path of a generation request behind its parsing: choose a target, start it, pass its output on. The head goes out with the
-// first piece of output, so a failure before it has its true status; a failure after it is one error event and an aborted body.
-// One request, one thread.
+// The path of a generation request behind its parsing: choose a target, start it, pass its output on. The
+// head goes out with the first piece of output, so a failure before it has its true status; a failure after
+// it is one error event and an aborted body. One request, one thread.
 #pragma once
 
 #include <memory>
@@ -19,7 +19,8 @@ task<result<std::string>> read_json_body(api::request_context& context);
 task<void> refuse(api::request_context& context, const error& e);
 
 // A target of the model for this request, or why none serves it. Applies the caller's model list.
-result<std::shared_ptr<upstream::upstream>> choose_target(api::request_context& context, std::string_view model,
+result<std::shared_ptr<upstream::upstream>> choose_target(api::request_context& context,
+                                                          std::string_view model,
                                                           const policy::request_facts& facts);
 
 api::answer_identity make_identity(std::string_view prefix, std::string_view model);

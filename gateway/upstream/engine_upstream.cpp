@@ -1,8 +1,8 @@
 #include "gateway/upstream/engine_upstream.hpp"
 
-#include <boost/asio/thread_pool.hpp>
-#include <boost/asio/this_coro.hpp>
 #include <fmt/format.h>
+#include <boost/asio/this_coro.hpp>
+#include <boost/asio/thread_pool.hpp>
 
 #include <algorithm>
 #include <random>
@@ -122,8 +122,8 @@ class embedded final : public engine_upstream {
     auto run = launch(request->options, std::move(prompts), "prompt", false, executor);
     if (!run) co_return std::unexpected(run.error());
     const int choices = run->first->choice_count();
-    auto writer =
-        api::make_completion_writer(std::move(identity), choices, mode_of(request->options), std::move(echoes));
+    auto writer = api::make_completion_writer(std::move(identity), choices, mode_of(request->options),
+                                              std::move(echoes));
     co_return std::make_unique<engine_response>(std::move(run->first), std::move(writer), run->second);
   }
 
@@ -138,11 +138,13 @@ class embedded final : public engine_upstream {
   result<void> check_bytes(std::size_t bytes, std::string_view param) const {
     const auto context = static_cast<std::size_t>(engine_->info().context_tokens);
     if (bytes / token_bytes_max_ < context) return {};
-    return fail(errc::context_length,
-                fmt::format("This model's maximum context length is {} tokens. However, your {} hold {} bytes of text, "
-                            "which is more than that many tokens. Please reduce the length of the {}.",
-                            context, param, bytes, param),
-                std::string(param));
+    return fail(
+        errc::context_length,
+        fmt::format(
+            "This model's maximum context length is {} tokens. However, your {} hold {} bytes of text, "
+            "which is more than that many tokens. Please reduce the length of the {}.",
+            context, param, bytes, param),
+        std::string(param));
   }
 
   // A completions prompt belongs to its caller as a whole, so special tokens in it are the caller's to write.
@@ -151,9 +153,12 @@ class embedded final : public engine_upstream {
     prepared_prompt out;
     if (const auto* ids = std::get_if<std::vector<std::int32_t>>(&prompt)) {
       out.ids = *ids;
-      if (std::any_of(ids->begin(), ids->end(), [&](std::int32_t id) { return id >= engine_->info().vocab_size; })) {
-        co_return fail(errc::bad_request, fmt::format("'prompt' holds a token id above the vocabulary's last, {}",
-                                                      engine_->info().vocab_size - 1), "prompt");
+      if (std::any_of(ids->begin(), ids->end(),
+                      [&](std::int32_t id) { return id >= engine_->info().vocab_size; })) {
+        co_return fail(errc::bad_request,
+                       fmt::format("'prompt' holds a token id above the vocabulary's last, {}",
+                                   engine_->info().vocab_size - 1),
+                       "prompt");
       }
       if (request->echo) {
         for (const auto id : out.ids) out.text += tools_.tokenizer->token_bytes(id);
@@ -185,17 +190,20 @@ class embedded final : public engine_upstream {
     const std::int64_t left = context - prompt_tokens;
     const std::int64_t wanted = options.max_tokens.value_or(std::max<std::int64_t>(left, 1));
     if (left >= 1 && wanted <= left) return static_cast<std::int32_t>(wanted);
-    return fail(errc::context_length,
-                fmt::format("This model's maximum context length is {} tokens. However, you requested {} tokens ({} in the "
-                            "{}, {} in the completion). Please reduce the length of the {} or completion.",
-                            context, prompt_tokens + wanted, prompt_tokens, param, wanted, param),
-                std::string(param));
+    return fail(
+        errc::context_length,
+        fmt::format(
+            "This model's maximum context length is {} tokens. However, you requested {} tokens ({} in the "
+            "{}, {} in the completion). Please reduce the length of the {} or completion.",
+            context, prompt_tokens + wanted, prompt_tokens, param, wanted, param),
+        std::string(param));
   }
 
   engine::sampling_params sampling_of(const api::generation_options& o) const {
     engine::sampling_params s;
     s.temperature = o.temperature.value_or(defaults_.temperature);
-    s.top_p = std::max(o.top_p.value_or(defaults_.top_p), 1e-6F);  // OpenAI allows 0: the likeliest token alone
+    s.top_p =
+        std::max(o.top_p.value_or(defaults_.top_p), 1e-6F);  // OpenAI allows 0: the likeliest token alone
     s.top_k = static_cast<std::int32_t>(std::max<std::int64_t>(o.top_k.value_or(defaults_.top_k), 0));
     s.min_p = o.min_p;
     s.presence_penalty = o.presence_penalty;

@@ -1,5 +1,5 @@
-// The embedded engine as an upstream: renders and tokenizes the prompt, checks it against the model, runs the choices and writes
-// OpenAI's JSON. Immutable after open(); all I/O threads.
+// The embedded engine as an upstream: renders and tokenizes the prompt, checks it against the model, runs the
+// choices and writes OpenAI's JSON. Immutable after open(); all I/O threads.
 #pragma once
 
 #include <filesystem>

@@ -8,19 +8,25 @@ using engine::text::content_delta;
 
 error to_gateway_error(const engine::error& e) {
   switch (e.code) {
-    case engine::errc::bad_request: return {errc::bad_request, e.detail, {}};
-    case engine::errc::context_length: return {errc::context_length, e.detail, {}};
-    case engine::errc::unsupported: return {errc::unsupported, e.detail, {}};
-    case engine::errc::queue_full: return {errc::overloaded, "the engine's queue is full; retry in a moment", {}};
-    case engine::errc::stopped: return {errc::draining, "the engine is shutting down", {}};
+    case engine::errc::bad_request:
+      return {errc::bad_request, e.detail, {}};
+    case engine::errc::context_length:
+      return {errc::context_length, e.detail, {}};
+    case engine::errc::unsupported:
+      return {errc::unsupported, e.detail, {}};
+    case engine::errc::queue_full:
+      return {errc::overloaded, "the engine's queue is full; retry in a moment", {}};
+    case engine::errc::stopped:
+      return {errc::draining, "the engine is shutting down", {}};
     case engine::errc::io:
-    case engine::errc::bad_model: break;
+    case engine::errc::bad_model:
+      break;
   }
   return {errc::internal, "the engine could not take the request", {}};
 }
 
-generation::generation(std::shared_ptr<engine::engine> engine, text_tools tools, std::vector<std::string> stops,
-                       io_executor executor)
+generation::generation(std::shared_ptr<engine::engine> engine, text_tools tools,
+                       std::vector<std::string> stops, io_executor executor)
     : engine_(std::move(engine)),
       tools_(std::move(tools)),
       stops_(std::move(stops)),
@@ -71,7 +77,8 @@ void generation::take_token(choice_state& choice, const engine::token_event& tok
     out.tokens.push_back(std::move(detail));
   }
   if (!choice.parser) {
-    if (auto text = choice.detokenizer.push(token.token); !text.empty()) add_text(choice, std::move(text), out);
+    if (auto text = choice.detokenizer.push(token.token); !text.empty())
+      add_text(choice, std::move(text), out);
     return;
   }
   for (auto& delta : choice.parser->push(token.token)) {
@@ -101,7 +108,8 @@ void generation::take_finish(choice_state& choice, engine::finish_reason reason,
     add_text(choice, std::move(text), out);
   }
   if (choice.finished) return;
-  if (auto rest = choice.matcher.finish(); !rest.empty()) out.deltas.emplace_back(content_delta{std::move(rest)});
+  if (auto rest = choice.matcher.finish(); !rest.empty())
+    out.deltas.emplace_back(content_delta{std::move(rest)});
   const bool called = choice.parser && choice.parser->has_tool_calls();
   if (reason == engine::finish_reason::length) {
     finish(choice, api::finish_kind::length, out);

@@ -1,5 +1,5 @@
-// The choices of one request while the embedded engine generates them: tokens become text, stop strings cut it, tool-call markup
-// becomes calls. One request, one I/O thread; destroying it cancels what still runs.
+// The choices of one request while the embedded engine generates them: tokens become text, stop strings cut
+// it, tool-call markup becomes calls. One request, one I/O thread; destroying it cancels what still runs.
 #pragma once
 
 #include <memory>

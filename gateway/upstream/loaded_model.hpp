@@ -1,5 +1,6 @@
-// Everything that answering with an embedded checkpoint needs, loaded together: weights, tokenizer, chat format and the sampling
-// values that its publisher recommends. A value of shared, immutable parts; any thread.
+// Everything that answering with an embedded checkpoint needs, loaded together: weights, tokenizer, chat
+// format and the sampling values that its publisher recommends. A value of shared, immutable parts; any
+// thread.
 #pragma once
 
 #include <memory>

@@ -1,8 +1,8 @@
-// Hands the engine's token events to the I/O thread that awaits them: the engine's worker pushes, one coroutine drains.
-// A burst of pushes costs one wake-up. Bounded by what the sequences may generate.
+// Hands the engine's token events to the I/O thread that awaits them: the engine's worker pushes, one
+// coroutine drains. A burst of pushes costs one wake-up. Bounded by what the sequences may generate.
 //
-// Threads: push() from the engine's worker; everything else on the I/O thread given at construction. Held by shared pointer by
-// both sides, so either may let go first.
+// Threads: push() from the engine's worker; everything else on the I/O thread given at construction. Held by
+// shared pointer by both sides, so either may let go first.
 #pragma once
 
 #include <memory>
@@ -45,7 +45,7 @@ class mailbox final : public std::enable_shared_from_this<mailbox> {
   io_executor executor_;
   io_timer wake_;
   std::mutex mutex_;
-  std::vector<mail> mails_;      // under mutex_
+  std::vector<mail> mails_;   // under mutex_
   bool wake_posted_ = false;  // under mutex_
 };
 

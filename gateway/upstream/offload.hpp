@@ -30,7 +30,8 @@ auto offload(asio::thread_pool& pool, F work) -> task<std::invoke_result_t<F&>> 
       asio::post(executor, std::move(done));
     });
   };
-  co_await asio::async_initiate<const asio::use_awaitable_t<io_executor>, void()>(std::move(initiate), use_task);
+  co_await asio::async_initiate<const asio::use_awaitable_t<io_executor>, void()>(std::move(initiate),
+                                                                                  use_task);
   if (fault) std::rethrow_exception(fault);
   co_return std::move(*out);
 }

@@ -1,8 +1,8 @@
-// What stands behind a model: the embedded engine or, over HTTP, a replica. A request goes in, a response comes out in units
-// that are passed on as they are: one JSON body, or whole server-sent events.
+// What stands behind a model: the embedded engine or, over HTTP, a replica. A request goes in, a response
+// comes out in units that are passed on as they are: one JSON body, or whole server-sent events.
 //
-// Cancellation: destroying a response cancels what produces it; so does cancelling the coroutine that awaits next().
-// Threads: an upstream serves all I/O threads; a response belongs to the thread that started it.
+// Cancellation: destroying a response cancels what produces it; so does cancelling the coroutine that awaits
+// next(). Threads: an upstream serves all I/O threads; a response belongs to the thread that started it.
 #pragma once
 
 #include <chrono>
@@ -27,8 +27,8 @@ class response {
  public:
   virtual ~response() = default;
 
-  // The next piece: the whole JSON body, or one or more whole events; nullopt at the end. deadline_exceeded when nothing
-  // came by then; any other error ends the response.
+  // The next piece: the whole JSON body, or one or more whole events; nullopt at the end. deadline_exceeded
+  // when nothing came by then; any other error ends the response.
   virtual task<result<std::optional<std::string>>> next(time_point deadline) = 0;
 
   // True up to the end of the stream; final afterwards.
@@ -41,11 +41,12 @@ class upstream {
 
   virtual policy::target_view view() const noexcept = 0;
 
-  // Checks the request against the target and starts it. Errors here are the client's or ours, before any output.
+  // Checks the request against the target and starts it. Errors here are the client's or ours, before any
+  // output.
   virtual task<result<std::unique_ptr<response>>> start(std::shared_ptr<const api::chat_request> request,
                                                         api::answer_identity identity) = 0;
-  virtual task<result<std::unique_ptr<response>>> start(std::shared_ptr<const api::completion_request> request,
-                                                        api::answer_identity identity) = 0;
+  virtual task<result<std::unique_ptr<response>>> start(
+      std::shared_ptr<const api::completion_request> request, api::answer_identity identity) = 0;
 };
 
 }  // namespace weir::gateway::upstream

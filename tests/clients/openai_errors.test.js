@@ -42,6 +42,7 @@ describe('openai errors', () => {
       OpenAI.NotFoundError,
       404,
       'model_not_found',
+      'model',
     ],
     [
       'unknown path',

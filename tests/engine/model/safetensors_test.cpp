@@ -29,10 +29,9 @@ constexpr const char* k_good = R"("a":{"dtype":"F32","shape":[2,1],"data_offsets
 }  // namespace
 
 TEST_CASE("a well-formed file is read", "[safetensors]") {
-  const std::string header =
-      std::string("{\"__metadata__\":{\"format\":\"pt\"},") + k_good +
-      R"(,"empty":{"dtype":"U8","shape":[0,7],"data_offsets":[8,8]})"
-      R"(,"scalar":{"dtype":"BF16","shape":[],"data_offsets":[8,10]}}  )";
+  const std::string header = std::string("{\"__metadata__\":{\"format\":\"pt\"},") + k_good +
+                             R"(,"empty":{"dtype":"U8","shape":[0,7],"data_offsets":[8,8]})"
+                             R"(,"scalar":{"dtype":"BF16","shape":[],"data_offsets":[8,10]}}  )";
   const std::string file = file_of(header, 10);
   const auto tensors = parse(file);
   INFO((tensors ? std::string() : tensors.error().detail));

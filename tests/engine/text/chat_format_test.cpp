@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "support.hpp"
+#include "tests/engine/text/support.hpp"
 
 namespace weir::engine::text {
 namespace {

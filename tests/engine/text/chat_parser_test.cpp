@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 
 #include "engine/text/chat_format.hpp"
-#include "support.hpp"
+#include "tests/engine/text/support.hpp"
 
 namespace weir::engine::text {
 namespace {

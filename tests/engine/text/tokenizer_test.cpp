@@ -5,7 +5,7 @@
 
 #include "engine/text/rank_table.hpp"
 #include "engine/text/text_splitter.hpp"
-#include "support.hpp"
+#include "tests/engine/text/support.hpp"
 
 namespace weir::engine::text {
 namespace {
