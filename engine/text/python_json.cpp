@@ -11,50 +11,13 @@
 #include <utility>
 #include <vector>
 
+#include "engine/text/quote.hpp"
+
 namespace weir::engine::text {
 namespace {
 
 namespace od = simdjson::ondemand;
 using simdjson::error_code;
-
-void append_string(std::string_view text, std::string& out) {
-  constexpr char k_hex[] = "0123456789abcdef";
-  out.push_back('"');
-  for (const char c : text) {
-    switch (c) {
-      case '"':
-        out += "\\\"";
-        break;
-      case '\\':
-        out += "\\\\";
-        break;
-      case '\n':
-        out += "\\n";
-        break;
-      case '\r':
-        out += "\\r";
-        break;
-      case '\t':
-        out += "\\t";
-        break;
-      case '\f':
-        out += "\\f";
-        break;
-      case '\b':
-        out += "\\b";
-        break;
-      default:
-        if (static_cast<std::uint8_t>(c) < 0x20) {
-          out += "\\u00";
-          out.push_back(k_hex[c >> 4]);
-          out.push_back(k_hex[c & 15]);
-        } else {
-          out.push_back(c);
-        }
-    }
-  }
-  out.push_back('"');
-}
 
 // float.__repr__: the shortest digits that round-trip, positional for decimal exponents from -4 to 15.
 void append_float(double value, std::string& out) {
@@ -121,7 +84,7 @@ class writer {
     out.push_back('{');
     for (std::size_t i = 0; i < members.size(); ++i) {
       if (i > 0) out.push_back(',');
-      append_string(members[i].first, out);
+      append_quoted(out, members[i].first);
       out.push_back(':');
       out += members[i].second;
     }
@@ -147,7 +110,7 @@ class writer {
       case od::json_type::string: {
         std::string_view text;
         if (const error_code code = v.get_string().get(text)) return code;
-        append_string(text, out);
+        append_quoted(out, text);
         return simdjson::SUCCESS;
       }
       case od::json_type::number:

@@ -135,39 +135,4 @@ std::optional<simdjson::dom::array> field_reader::array(std::string_view key) {
   return out;
 }
 
-void append_quoted(std::string& out, std::string_view text) {
-  static constexpr char k_hex[] = "0123456789abcdef";
-  out.push_back('"');
-  std::size_t start = 0;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const auto c = static_cast<unsigned char>(text[i]);
-    if (c >= 0x20 && c != '"' && c != '\\') continue;
-    out.append(text, start, i - start);
-    start = i + 1;
-    switch (c) {
-      case '"':
-        out += "\\\"";
-        break;
-      case '\\':
-        out += "\\\\";
-        break;
-      case '\n':
-        out += "\\n";
-        break;
-      case '\r':
-        out += "\\r";
-        break;
-      case '\t':
-        out += "\\t";
-        break;
-      default:
-        out += "\\u00";
-        out.push_back(k_hex[c >> 4]);
-        out.push_back(k_hex[c & 15]);
-    }
-  }
-  out.append(text, start, text.size() - start);
-  out.push_back('"');
-}
-
 }  // namespace weir::gateway::api

@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 
+#include "engine/text/quote.hpp"
 #include "gateway/errc.hpp"
 
 namespace weir::gateway::api {
@@ -68,7 +69,6 @@ class field_reader final {
   std::optional<error> error_;
 };
 
-// Appends `text` as a quoted JSON string.
-void append_quoted(std::string& out, std::string_view text);
+using engine::text::append_quoted;
 
 }  // namespace weir::gateway::api

@@ -1,15 +1,15 @@
-"""python3 evaluate.py [N]: greedy accuracy per skill of out/model.safetensors, over fresh dialogues."""
-import json, os, random, sys, collections
+"""python3 source/evaluate.py [N] [FILE]: greedy accuracy per skill over N fresh dialogues each (default 8, model.safetensors)."""
+import json, random, sys, collections
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)) + "/..")
 import torch, gen, bpe
 from kimi_ref import KimiLinear, KDA, load_safetensors
 
 n = int(sys.argv[1]) if len(sys.argv) > 1 else 8
+weights = sys.argv[2] if len(sys.argv) > 2 else "model.safetensors"
 c = json.load(open("config.json"))
 T = bpe.Tokenizer(bpe.load("tiktoken.model"), bpe.specials(2048))
 m = KimiLinear(c)
-m.load_state_dict({k: v.float() for k, v in load_safetensors("out/model.safetensors").items()})
+m.load_state_dict({k: v.float() for k, v in load_safetensors(weights).items()})
 m.eval()
 for x in m.modules():
     if isinstance(x, KDA):

@@ -1,7 +1,6 @@
 """Train the tiny checkpoint: python3 train.py SECONDS [PEAK_LR]. Saves to out/ every 200 steps; resumes from there."""
 import json, math, os, random, sys, time
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)) + "/..")
 import torch, torch.nn.functional as F
 import gen, bpe
 from kimi_ref import KimiLinear, KDA, MoE, save_safetensors
