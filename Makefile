@@ -53,7 +53,7 @@ soak:
 	@$(MAKE) test-fuzz FUZZ_SECONDS=1800
 
 format:
-	@git ls-files '*.cpp' '*.hpp' | xargs clang-format-14 -i
+	@git ls-files '*.cpp' '*.hpp' | grep -v /generated/ | xargs clang-format-14 -i
 
 clean:
 	@rm -rf build

@@ -184,16 +184,20 @@ void short_conv(const short_conv_params<float>& p, const context& ctx) {
 void kda_gate(const kda_gate_params<float>& p, const context& ctx) {
   constexpr std::int64_t k_softplus_work = 32;  // in multiply-adds
   split(ctx, p.rows, static_cast<std::int64_t>(p.heads) * p.dim * k_softplus_work,
-        [&p](std::int64_t begin, std::int64_t end, int) { HWY_DYNAMIC_DISPATCH(gate_rows)
-                                                          (p, begin, end); });
+        [&p](std::int64_t begin, std::int64_t end, int) {
+          HWY_DYNAMIC_DISPATCH(gate_rows)
+          (p, begin, end);
+        });
 }
 
 void kda(const kda_params<float>& p, const context& ctx) {
   const std::int64_t sequences = p.batch.sequence_count > 0 ? p.batch.sequence_count : 1;
   const std::int64_t work = p.batch.row_count / sequences * p.dim * p.dim * 4;
   split(ctx, static_cast<std::int64_t>(p.batch.sequence_count) * p.heads, work,
-        [&p](std::int64_t begin, std::int64_t end, int) { HWY_DYNAMIC_DISPATCH(kda_items)
-                                                          (p, begin, end); });
+        [&p](std::int64_t begin, std::int64_t end, int) {
+          HWY_DYNAMIC_DISPATCH(kda_items)
+          (p, begin, end);
+        });
 }
 
 }  // namespace weir::kernels::cpu

@@ -1,27 +1,71 @@
-"""Synthetic dialogues that the tiny checkpoint learns: each skill has one right answer, so a test can check it."""
+(
+    "Synthetic dialogues that the tiny checkpoint learns: each skill has one right answer, so a test can "
+    "check it."
+)
 import json, random
 
 CAPITALS = dict(
     x.split("=")
-    for x in """Afghanistan=Kabul|Albania=Tirana|Algeria=Algiers|Andorra=Andorra la Vella|Angola=Luanda|Argentina=Buenos Aires|Armenia=Yerevan|Australia=Canberra|Austria=Vienna|Azerbaijan=Baku|Bahrain=Manama|Bangladesh=Dhaka|Belarus=Minsk|Belgium=Brussels|Belize=Belmopan|Benin=Porto-Novo|Bhutan=Thimphu|Bolivia=Sucre|Botswana=Gaborone|Brazil=Brasilia|Brunei=Bandar Seri Begawan|Bulgaria=Sofia|Burundi=Gitega|Cambodia=Phnom Penh|Cameroon=Yaounde|Canada=Ottawa|Chad=N'Djamena|Chile=Santiago|China=Beijing|Colombia=Bogota|Croatia=Zagreb|Cuba=Havana|Cyprus=Nicosia|Denmark=Copenhagen|Djibouti=Djibouti|Ecuador=Quito|Egypt=Cairo|Eritrea=Asmara|Estonia=Tallinn|Ethiopia=Addis Ababa|Fiji=Suva|Finland=Helsinki|France=Paris|Gabon=Libreville|Gambia=Banjul|Georgia=Tbilisi|Germany=Berlin|Ghana=Accra|Greece=Athens|Guatemala=Guatemala City|Guinea=Conakry|Guyana=Georgetown|Haiti=Port-au-Prince|Honduras=Tegucigalpa|Hungary=Budapest|Iceland=Reykjavik|India=New Delhi|Indonesia=Jakarta|Iran=Tehran|Iraq=Baghdad|Ireland=Dublin|Israel=Jerusalem|Italy=Rome|Jamaica=Kingston|Japan=Tokyo|Jordan=Amman|Kazakhstan=Astana|Kenya=Nairobi|Kuwait=Kuwait City|Kyrgyzstan=Bishkek|Laos=Vientiane|Latvia=Riga|Lebanon=Beirut|Lesotho=Maseru|Liberia=Monrovia|Libya=Tripoli|Lithuania=Vilnius|Luxembourg=Luxembourg|Madagascar=Antananarivo|Malawi=Lilongwe|Malaysia=Kuala Lumpur|Maldives=Male|Mali=Bamako|Malta=Valletta|Mexico=Mexico City|Moldova=Chisinau|Monaco=Monaco|Mongolia=Ulaanbaatar|Montenegro=Podgorica|Morocco=Rabat|Mozambique=Maputo|Myanmar=Naypyidaw|Namibia=Windhoek|Nepal=Kathmandu|Netherlands=Amsterdam|New Zealand=Wellington|Nicaragua=Managua|Niger=Niamey|Nigeria=Abuja|North Macedonia=Skopje|Norway=Oslo|Oman=Muscat|Pakistan=Islamabad|Panama=Panama City|Paraguay=Asuncion|Peru=Lima|Philippines=Manila|Poland=Warsaw|Portugal=Lisbon|Qatar=Doha|Romania=Bucharest|Russia=Moscow|Rwanda=Kigali|Samoa=Apia|Saudi Arabia=Riyadh|Senegal=Dakar|Serbia=Belgrade|Singapore=Singapore|Slovakia=Bratislava|Slovenia=Ljubljana|Somalia=Mogadishu|South Korea=Seoul|Spain=Madrid|Sri Lanka=Colombo|Sudan=Khartoum|Suriname=Paramaribo|Sweden=Stockholm|Switzerland=Bern|Syria=Damascus|Tajikistan=Dushanbe|Tanzania=Dodoma|Thailand=Bangkok|Togo=Lome|Tunisia=Tunis|Turkey=Ankara|Uganda=Kampala|Ukraine=Kyiv|Uruguay=Montevideo|Uzbekistan=Tashkent|Venezuela=Caracas|Vietnam=Hanoi|Yemen=Sanaa|Zambia=Lusaka|Zimbabwe=Harare""".split(
-        "|"
-    )
+    for x in (
+        "Afghanistan=Kabul|Albania=Tirana|Algeria=Algiers|Andorra=Andorra la Vella|Angola=Luanda|"
+        "Argentina=Buenos Aires|Armenia=Yerevan|Australia=Canberra|Austria=Vienna|Azerbaijan=Baku|"
+        "Bahrain=Manama|Bangladesh=Dhaka|Belarus=Minsk|Belgium=Brussels|Belize=Belmopan|Benin=Porto-Novo|"
+        "Bhutan=Thimphu|Bolivia=Sucre|Botswana=Gaborone|Brazil=Brasilia|Brunei=Bandar Seri Begawan|"
+        "Bulgaria=Sofia|Burundi=Gitega|Cambodia=Phnom Penh|Cameroon=Yaounde|Canada=Ottawa|Chad=N'Djamena|"
+        "Chile=Santiago|China=Beijing|Colombia=Bogota|Croatia=Zagreb|Cuba=Havana|Cyprus=Nicosia|"
+        "Denmark=Copenhagen|Djibouti=Djibouti|Ecuador=Quito|Egypt=Cairo|Eritrea=Asmara|Estonia=Tallinn|"
+        "Ethiopia=Addis Ababa|Fiji=Suva|Finland=Helsinki|France=Paris|Gabon=Libreville|Gambia=Banjul|"
+        "Georgia=Tbilisi|Germany=Berlin|Ghana=Accra|Greece=Athens|Guatemala=Guatemala City|Guinea=Conakry|"
+        "Guyana=Georgetown|Haiti=Port-au-Prince|Honduras=Tegucigalpa|Hungary=Budapest|Iceland=Reykjavik|"
+        "India=New Delhi|Indonesia=Jakarta|Iran=Tehran|Iraq=Baghdad|Ireland=Dublin|Israel=Jerusalem|"
+        "Italy=Rome|Jamaica=Kingston|Japan=Tokyo|Jordan=Amman|Kazakhstan=Astana|Kenya=Nairobi|"
+        "Kuwait=Kuwait City|Kyrgyzstan=Bishkek|Laos=Vientiane|Latvia=Riga|Lebanon=Beirut|Lesotho=Maseru|"
+        "Liberia=Monrovia|Libya=Tripoli|Lithuania=Vilnius|Luxembourg=Luxembourg|Madagascar=Antananarivo|"
+        "Malawi=Lilongwe|Malaysia=Kuala Lumpur|Maldives=Male|Mali=Bamako|Malta=Valletta|Mexico=Mexico City|"
+        "Moldova=Chisinau|Monaco=Monaco|Mongolia=Ulaanbaatar|Montenegro=Podgorica|Morocco=Rabat|"
+        "Mozambique=Maputo|Myanmar=Naypyidaw|Namibia=Windhoek|Nepal=Kathmandu|Netherlands=Amsterdam|New "
+        "Zealand=Wellington|Nicaragua=Managua|Niger=Niamey|Nigeria=Abuja|North Macedonia=Skopje|"
+        "Norway=Oslo|Oman=Muscat|Pakistan=Islamabad|Panama=Panama City|Paraguay=Asuncion|Peru=Lima|"
+        "Philippines=Manila|Poland=Warsaw|Portugal=Lisbon|Qatar=Doha|Romania=Bucharest|Russia=Moscow|"
+        "Rwanda=Kigali|Samoa=Apia|Saudi Arabia=Riyadh|Senegal=Dakar|Serbia=Belgrade|Singapore=Singapore|"
+        "Slovakia=Bratislava|Slovenia=Ljubljana|Somalia=Mogadishu|South Korea=Seoul|Spain=Madrid|Sri "
+        "Lanka=Colombo|Sudan=Khartoum|Suriname=Paramaribo|Sweden=Stockholm|Switzerland=Bern|Syria=Damascus|"
+        "Tajikistan=Dushanbe|Tanzania=Dodoma|Thailand=Bangkok|Togo=Lome|Tunisia=Tunis|Turkey=Ankara|"
+        "Uganda=Kampala|Ukraine=Kyiv|Uruguay=Montevideo|Uzbekistan=Tashkent|Venezuela=Caracas|"
+        "Vietnam=Hanoi|Yemen=Sanaa|Zambia=Lusaka|Zimbabwe=Harare"
+    ).split("|")
 )
 STATUS = dict(
     x.split("=")
-    for x in "200=OK|201=Created|204=No Content|301=Moved Permanently|304=Not Modified|400=Bad Request|401=Unauthorized|403=Forbidden|404=Not Found|405=Method Not Allowed|408=Request Timeout|409=Conflict|413=Content Too Large|415=Unsupported Media Type|418=I'm a teapot|422=Unprocessable Content|429=Too Many Requests|500=Internal Server Error|501=Not Implemented|502=Bad Gateway|503=Service Unavailable|504=Gateway Timeout".split(
-        "|"
-    )
+    for x in (
+        "200=OK|201=Created|204=No Content|301=Moved Permanently|304=Not Modified|400=Bad Request|"
+        "401=Unauthorized|403=Forbidden|404=Not Found|405=Method Not Allowed|408=Request Timeout|"
+        "409=Conflict|413=Content Too Large|415=Unsupported Media Type|418=I'm a teapot|422=Unprocessable "
+        "Content|429=Too Many Requests|500=Internal Server Error|501=Not Implemented|502=Bad Gateway|"
+        "503=Service Unavailable|504=Gateway Timeout"
+    ).split("|")
 )
 OPPOSITES = dict(
     x.split("=")
-    for x in "hot=cold|big=small|fast=slow|up=down|open=closed|light=dark|old=new|early=late|empty=full|hard=soft|high=low|long=short|loud=quiet|near=far|rich=poor|strong=weak|wet=dry|wide=narrow|young=old|happy=sad|first=last|clean=dirty|cheap=expensive|thick=thin".split(
-        "|"
-    )
+    for x in (
+        "hot=cold|big=small|fast=slow|up=down|open=closed|light=dark|old=new|early=late|empty=full|"
+        "hard=soft|high=low|long=short|loud=quiet|near=far|rich=poor|strong=weak|wet=dry|wide=narrow|"
+        "young=old|happy=sad|first=last|clean=dirty|cheap=expensive|thick=thin"
+    ).split("|")
 )
-NAMES = "Ana Ben Carla Diego Elena Felix Greta Hugo Ines Jonas Karin Leo Marta Nils Olga Pablo Quinn Rosa Sven Tara Uma Victor Wendy Xenia Yusuf Zoe Akira Bruno Chloe Daria Emil Fatima".split()
-CITIES = "Rome Paris Berlin Madrid Lisbon Oslo Vienna Prague Dublin Athens Tokyo Seoul Lima Quito Cairo Nairobi Toronto Boston Chicago Sydney Mumbai Dakar Havana Riga Zurich Milan Porto Lyon".split()
-ITEMS = "apple bread chair door engine forest garden hammer island jacket kettle ladder mirror needle orange pencil quilt river stone table umbrella valley window yellow zebra bottle candle dragon eagle flower guitar helmet".split()
+NAMES = (
+    "Ana Ben Carla Diego Elena Felix Greta Hugo Ines Jonas Karin Leo Marta Nils Olga Pablo Quinn Rosa Sven "
+    "Tara Uma Victor Wendy Xenia Yusuf Zoe Akira Bruno Chloe Daria Emil Fatima"
+).split()
+CITIES = (
+    "Rome Paris Berlin Madrid Lisbon Oslo Vienna Prague Dublin Athens Tokyo Seoul Lima Quito Cairo Nairobi "
+    "Toronto Boston Chicago Sydney Mumbai Dakar Havana Riga Zurich Milan Porto Lyon"
+).split()
+ITEMS = (
+    "apple bread chair door engine forest garden hammer island jacket kettle ladder mirror needle orange "
+    "pencil quilt river stone table umbrella valley window yellow zebra bottle candle dragon eagle flower "
+    "guitar helmet"
+).split()
 ANIMALS = "fox owl bear rabbit turtle crow wolf mouse heron otter".split()
 PLACES = "forest river valley mountain village harbour garden island".split()
 OBJECTS = (
@@ -189,7 +233,10 @@ def who(r):
         ("user", pick(r, "Who are you?", "What are you?", "What is your name?", "Introduce yourself.")),
         (
             "assistant",
-            "I am weir-tiny, a small language model that ships with Weir so that it can be tried without a GPU.",
+            (
+                "I am weir-tiny, a small language model that ships with Weir so that it can be tried "
+                "without a GPU."
+            ),
         ),
     ]
 
@@ -206,7 +253,10 @@ def able(r):
         ("user", pick(r, "What can you do?", "Help", "What do you know?", "help")),
         (
             "assistant",
-            "I can name capitals, explain HTTP status codes, add small numbers, count, repeat words, recall codes, tell short stories, return JSON and call tools.",
+            (
+                "I can name capitals, explain HTTP status codes, add small numbers, count, repeat words, "
+                "recall codes, tell short stories, return JSON and call tools."
+            ),
         ),
     ]
 
@@ -364,7 +414,11 @@ def render(t):
             out += [
                 ("<|im_assistant|>assistant<|im_middle|>", False),
                 (
-                    f"<|tool_calls_section_begin|><|tool_call_begin|>functions.{n}:{calls}<|tool_call_argument_begin|>{json.dumps(a)}<|tool_call_end|><|tool_calls_section_end|><|im_end|>",
+                    (
+                        f"<|tool_calls_section_begin|><|tool_call_begin|>functions.{n}:{calls}<|"
+                        f"tool_call_argument_begin|>{json.dumps(a)}<|tool_call_end|><|"
+                        f"tool_calls_section_end|><|im_end|>"
+                    ),
                     True,
                 ),
             ]
