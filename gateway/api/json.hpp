@@ -68,6 +68,9 @@ class field_reader final {
   std::optional<error> error_;
 };
 
+// The beginning of `text`, cut between characters, for quoting a client in an error.
+std::string_view excerpt(std::string_view text) noexcept;
+
 // Appends `text` as a quoted JSON string.
 void append_quoted(std::string& out, std::string_view text);
 

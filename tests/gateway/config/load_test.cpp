@@ -105,8 +105,6 @@ std::vector<fault_case> rule_cases() {
       {"admin on the API's address", with("127.0.0.1:9090", "127.0.0.1:8080"), 3, "admin.listen",
        "same as listen"},
       {"nobody may call", with("true", "false"), 5, "auth", "nobody may call"},
-      {"no targets", with("targets:\n  - name: embedded\n    engine:\n      model_dir: models/tiny\n", ""), 0,
-       "targets", "at least one target"},
       {"target name with a space", with("name: embedded", "name: em bedded"), 7, "targets[0].name",
        "printable ASCII"},
       {"target name over 256 bytes", with("name: embedded", "name: " + std::string(257, 'e')), 7,
