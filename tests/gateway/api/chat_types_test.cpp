@@ -160,9 +160,8 @@ TEST_CASE("chat: what a target must be able to do") {
   CHECK(facts(R"(,"response_format":{"type":"json_schema"})").needs_structured_output);
   const std::string named = R"(,"tool_choice":{"type":"function","function":{"name":"f"}},"tools":[)";
   CHECK(facts(named + k_tool + "]").needs_forced_tool);
-  const auto image = parse_chat_request(
-      R"({"model":"m","messages":[{"role":"user",)"
-      R"("content":[{"type":"image_url","image_url":{"url":"u"}}]}]})");
+  const auto image = parse_chat_request(R"({"model":"m","messages":[{"role":"user",)"
+                                        R"("content":[{"type":"image_url","image_url":{"url":"u"}}]}]})");
   REQUIRE(image.has_value());
   CHECK(image->facts.needs_image);
   const auto none = parse_chat_request(k_head + R"(,"tool_choice":"none","tools":[)" + k_tool + "]}");
