@@ -34,7 +34,7 @@ void read_part(field_reader& in, simdjson::dom::object part, std::string& text,
   } else if (type == "image_url") {
     facts.needs_image = true;
   } else {
-    in.fail("content", fmt::format("parts of type '{}' are not supported; send text", type.substr(0, 64)));
+    in.fail("content", fmt::format("parts of type '{}' are not supported; send text", excerpt(type)));
   }
 }
 
@@ -129,7 +129,7 @@ void read_tools(field_reader& in, chat_request& out) {
     if (entry.get(tool) || tool.at_key("type").get(type)) return in.fail("tools", "entries need a 'type'");
     if (type != "function") {
       return in.fail("tools",
-                     fmt::format("of type '{}' are not supported; declare functions", type.substr(0, 64)));
+                     fmt::format("of type '{}' are not supported; declare functions", excerpt(type)));
     }
     if (tool.at_key("function").get(function) || function.at_key("name").get(name) || !is_tool_name(name)) {
       return in.fail("tools", "need 'function' with a 'name' of 1 to 64 letters, digits, '_' or '-'");

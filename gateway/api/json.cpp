@@ -30,7 +30,7 @@ std::string find_duplicate(simdjson::dom::element element) {
   }
   std::sort(keys.begin(), keys.end());
   const auto twice = std::adjacent_find(keys.begin(), keys.end());
-  return twice == keys.end() ? std::string() : "'" + std::string(twice->substr(0, 64)) + "'";
+  return twice == keys.end() ? std::string() : "'" + std::string(excerpt(*twice)) + "'";
 }
 
 }  // namespace
@@ -39,7 +39,7 @@ result<json_document> json_document::parse(std::string_view body) {
   if (body.empty()) return fail(errc::bad_request, "the body is empty; expected a JSON object");
   json_document doc;
   doc.parser_ = std::make_unique<simdjson::dom::parser>();
-  if (doc.parser_->allocate(std::max<std::size_t>(body.size(), 64), k_json_depth_max)) {
+  if (doc.parser_->allocate(std::max<std::size_t>(body.size(), 64), k_json_depth_max + 1)) {
     return fail(errc::overloaded, "no memory for a body of this size");
   }
   const auto parsed = doc.parser_->parse(body.data(), body.size());
@@ -133,6 +133,14 @@ std::optional<simdjson::dom::array> field_reader::array(std::string_view key) {
     return std::nullopt;
   }
   return out;
+}
+
+std::string_view excerpt(std::string_view text) noexcept {
+  constexpr std::size_t k_excerpt_bytes = 64;
+  if (text.size() <= k_excerpt_bytes) return text;
+  std::size_t end = k_excerpt_bytes;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
+  return text.substr(0, end);
 }
 
 }  // namespace weir::gateway::api

@@ -69,6 +69,9 @@ class field_reader final {
   std::optional<error> error_;
 };
 
+// The beginning of `text`, cut between characters, for quoting a client in an error.
+std::string_view excerpt(std::string_view text) noexcept;
+
 using engine::text::append_quoted;
 
 }  // namespace weir::gateway::api

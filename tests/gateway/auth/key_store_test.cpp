@@ -68,8 +68,8 @@ TEST_CASE("digests are HMAC-SHA-256") {
 }
 
 TEST_CASE("hex digests are read strictly") {
-  const auto digest = key_digest("a", "b");
-  CHECK(from_hex(to_hex(digest)) == digest);
+  const auto written = key_digest("a", "b");
+  CHECK(from_hex(to_hex(written)) == written);
   CHECK_FALSE(from_hex(""));
   CHECK_FALSE(from_hex(std::string(63, '0')));
   CHECK_FALSE(from_hex(std::string(65, '0')));

@@ -105,11 +105,11 @@ std::vector<fault_case> rule_cases() {
       {"admin on the API's address", with("127.0.0.1:9090", "127.0.0.1:8080"), 3, "admin.listen",
        "same as listen"},
       {"nobody may call", with("true", "false"), 5, "auth", "nobody may call"},
-      {"no targets", with("targets:\n  - name: embedded\n    engine:\n      model_dir: models/tiny\n", ""), 0,
-       "targets", "at least one target"},
-      {"target name with a space", with("name: embedded", "name: em bedded"), 7, "targets[0].name",
+      {"target name with a space",
+       with("targets:\n", "targets:\n  - {name: em bedded, engine: {model_dir: m}}\n"), 7, "targets[0].name",
        "printable ASCII"},
-      {"target name over 256 bytes", with("name: embedded", "name: " + std::string(257, 'e')), 7,
+      {"target name over 256 bytes",
+       with("targets:\n", "targets:\n  - {name: " + std::string(257, 'e') + ", engine: {model_dir: m}}\n"), 7,
        "targets[0].name", "longer than 256"},
       {"steps below sequences",
        with("models/tiny\n", "models/tiny\n      sequences: 64\n      step_tokens: 63\n"), 7,
@@ -148,7 +148,8 @@ void check_single_faults(const std::vector<fault_case>& cases) {
     INFO(c.name);
     const auto faults = faults_of(c.yaml);
     INFO(to_text(faults));
-    REQUIRE(faults.size() == 1);
+    CHECK(faults.size() == 1);
+    if (faults.size() != 1) continue;
     CHECK(faults[0].file == k_file.string());
     CHECK(faults[0].at.line == c.line);
     CHECK(faults[0].key == c.key);
