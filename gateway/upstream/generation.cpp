@@ -77,7 +77,8 @@ void generation::take_token(choice_state& choice, const engine::token_event& tok
     out.tokens.push_back(std::move(detail));
   }
   if (!choice.parser) {
-    if (tools_.tokenizer->is_special(token.token)) return;  // markup is not text, as other servers have it by default
+    if (tools_.tokenizer->is_special(token.token))
+      return;  // markup is not text, as other servers have it by default
     if (auto text = choice.detokenizer.push(token.token); !text.empty())
       add_text(choice, std::move(text), out);
     return;
