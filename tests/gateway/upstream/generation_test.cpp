@@ -1,0 +1,152 @@
+#include "gateway/upstream/generation.hpp"
+
+#include <catch2/catch.hpp>
+#include <thread>
+
+#include "gateway/task_group.hpp"
+#include "gateway/upstream/loaded_model.hpp"
+
+namespace weir::gateway::upstream {
+namespace {
+
+using engine::text::content_delta;
+
+const loaded_model& model() {
+  static const loaded_model loaded = [] {
+    engine::engine_config config;
+    config.model_dir = std::string(WEIR_SOURCE_DIR) + "/configs/models/weir-tiny";
+    auto result = load_model(config);
+    if (!result) throw std::runtime_error(result.error().detail);
+    return std::move(*result);
+  }();
+  return loaded;
+}
+
+engine::generate_request request_for(const std::string& question, std::int32_t max_tokens,
+                                     const std::string& tools_json = {}) {
+  engine::text::chat_prompt prompt;
+  prompt.messages.push_back({"user", question, {}, {}});
+  prompt.tools_json = tools_json;
+  engine::generate_request request;
+  request.prompt = model().tools.chat->render(prompt).value();
+  request.max_new_tokens = max_tokens;
+  request.stop_tokens = model().tools.chat->stop_tokens();
+  return request;
+}
+
+struct choice_output {
+  std::string content;
+  std::string call_name;
+  std::string arguments;
+  std::optional<api::finish_kind> finish;
+};
+
+struct outcome {
+  std::vector<choice_output> choices;
+  std::int64_t completion_tokens = 0;
+  std::string fault;
+};
+
+task<void> run_all(std::vector<engine::generate_request> requests, std::vector<std::string> stops,
+                   io_executor executor, outcome& out) {
+  generation run(model().engine, model().tools, std::move(stops), executor);
+  for (auto& request : requests) {
+    if (auto added = run.add(std::move(request)); !added) out.fault = added.error().message;
+  }
+  out.choices.resize(requests.size());
+  for (;;) {
+    const auto events = co_await run.next(std::chrono::steady_clock::now() + std::chrono::minutes(2));
+    if (!events) out.fault = events.error().message;
+    if (!events || events->empty()) break;
+    for (const auto& event : *events) {
+      auto& choice = out.choices[static_cast<std::size_t>(event.choice)];
+      for (const auto& delta : event.deltas) {
+        if (const auto* content = std::get_if<content_delta>(&delta)) choice.content += content->text;
+        if (const auto* call = std::get_if<engine::text::tool_call_begin>(&delta))
+          choice.call_name = call->name;
+        if (const auto* more = std::get_if<engine::text::tool_arguments_delta>(&delta)) {
+          choice.arguments += more->text;
+        }
+      }
+      if (event.finish) choice.finish = event.finish;
+    }
+  }
+  out.completion_tokens = run.completion_tokens();
+}
+
+outcome generate(std::vector<engine::generate_request> requests, std::vector<std::string> stops = {}) {
+  asio::io_context io(1);
+  outcome out;
+  task_group tasks(io.get_executor(), [](std::exception_ptr fault) { std::rethrow_exception(fault); });
+  tasks.spawn(run_all(std::move(requests), std::move(stops), io.get_executor(), out));
+  io.run();
+  REQUIRE(out.fault.empty());
+  return out;
+}
+
+constexpr const char* k_weather_tool =
+    R"([{"type":"function","function":{"name":"get_weather","description":"Get the weather of a city",)"
+    R"("parameters":{"type":"object","properties":{"city":{"type":"string"}},"required":["city"]}}}])";
+
+TEST_CASE("an answer ends with its turn") {
+  const auto out = generate({request_for("What is the capital of Kenya?", 64)});
+  CHECK(out.choices[0].content == "The capital of Kenya is Nairobi.");
+  CHECK(out.choices[0].finish == api::finish_kind::stop);
+  CHECK(out.completion_tokens == 7);
+}
+
+TEST_CASE("max_tokens ends an answer with length") {
+  const auto out = generate({request_for("What is the capital of Kenya?", 3)});
+  CHECK(out.choices[0].finish == api::finish_kind::length);
+  CHECK(out.completion_tokens == 3);
+}
+
+TEST_CASE("a stop string cuts the answer, also across tokens") {
+  for (const auto& [stop, content] : {std::pair<std::string, std::string>{"Nai", "The capital of Kenya is "},
+                                      {"of Kenya", "The capital "},
+                                      {"The", ""},
+                                      {"nowhere", "The capital of Kenya is Nairobi."}}) {
+    INFO("stop " << stop);
+    const auto out = generate({request_for("What is the capital of Kenya?", 64)}, {stop});
+    CHECK(out.choices[0].content == content);
+    CHECK(out.choices[0].finish == api::finish_kind::stop);
+  }
+}
+
+TEST_CASE("choices run beside each other and stay apart") {
+  const auto out = generate({request_for("What is the capital of Peru?", 64), request_for("ping", 64),
+                             request_for("What is the opposite of hot?", 64)});
+  CHECK(out.choices[0].content == "The capital of Peru is Lima.");
+  CHECK(out.choices[1].content == "pong");
+  CHECK(out.choices[2].content == "The opposite of hot is cold.");
+}
+
+TEST_CASE("markup becomes a tool call") {
+  const auto out = generate({request_for("What is the weather in Oslo?", 64, k_weather_tool)});
+  CHECK(out.choices[0].call_name == "get_weather");
+  CHECK(out.choices[0].arguments == R"({"city": "Oslo"})");
+  CHECK(out.choices[0].content.empty());
+  CHECK(out.choices[0].finish == api::finish_kind::tool_calls);
+}
+
+TEST_CASE("destroying a generation frees its sequences") {
+  {
+    asio::io_context io(1);
+    generation run(model().engine, model().tools, {}, io.get_executor());
+    auto endless = request_for("Tell me a story about a fox.", 4000);
+    endless.stop_tokens.clear();
+    REQUIRE(run.add(std::move(endless)));
+  }
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  auto stats = model().engine->stats();
+  while ((stats.running > 0 || stats.waiting > 0) && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::yield();
+    stats = model().engine->stats();
+  }
+  CHECK(stats.running == 0);
+  CHECK(stats.state_slots_used == 0);
+  CHECK(stats.kv_pages_used == 0);
+}
+
+}  // namespace
+}  // namespace weir::gateway::upstream
