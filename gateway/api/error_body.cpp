@@ -1,6 +1,7 @@
 #include "gateway/api/error_body.hpp"
 
 #include "gateway/api/json.hpp"
+#include "gateway/api/logprobs_json.hpp"
 
 namespace weir::gateway::api {
 
@@ -17,7 +18,7 @@ void append_or_null(std::string& out, std::string_view text) {
 std::string to_json(std::string_view message, std::string_view type, std::string_view param,
                     std::string_view code) {
   std::string out = R"({"error":{"message":)";
-  append_quoted(out, message);
+  append_quoted(out, valid_utf8(message));  // a client's text in it may be cut within a character
   out += R"(,"type":)";
   append_quoted(out, type);
   out += R"(,"param":)";

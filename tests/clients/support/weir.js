@@ -38,12 +38,16 @@ export class Weir {
   static async start(change = (config) => config) {
     const weir = new Weir();
     weir.dir = mkdtempSync(path.join(tmpdir(), 'weir-clients-'));
-    const file = path.join(weir.dir, 'weir.yaml');
-    writeFileSync(file, JSON.stringify(change(defaults(), weir.dir))); // JSON is YAML
-    weir.child = spawn(process.env.WEIR_BIN, ['serve', '--config', file], {
+    weir.file = path.join(weir.dir, 'weir.yaml');
+    weir.configure(change(defaults(), weir.dir));
+    weir.child = spawn(process.env.WEIR_BIN, ['serve', '--config', weir.file], {
       stdio: ['ignore', 'pipe', 'pipe'],
     });
     weir.log = '';
+    weir.out = '';
+    weir.child.stdout.on('data', (bytes) => {
+      weir.out += bytes;
+    });
     weir.child.stderr.on('data', (bytes) => {
       weir.log += bytes;
     });
@@ -57,6 +61,11 @@ export class Weir {
     return weir;
   }
 
+  configure(config) {
+    this.config = config;
+    writeFileSync(this.file, JSON.stringify(config)); // JSON is YAML
+  }
+
   async #ready() {
     const lines = createInterface({input: this.child.stdout});
     const timer = setTimeout(() => lines.close(), START_MS);
@@ -68,7 +77,7 @@ export class Weir {
     clearTimeout(timer);
     if (!this.url || !this.admin) throw new Error(`weir did not start: ${this.log}`);
     this.child.stdout.resume();
-    const ready = await fetch(`${this.url}/readyz`);
+    const ready = await fetch(`${this.admin}/readyz`);
     if (ready.status !== 200) throw new Error(`not ready: ${ready.status} ${await ready.text()}`);
   }
 
@@ -77,13 +86,13 @@ export class Weir {
   }
 
   // Ends it as an operator would; what a crash or a sanitizer reports fails the test.
-  async stop() {
+  async stop(expected = 0) {
     this.child.kill('SIGTERM');
     const timer = setTimeout(() => this.child.kill('SIGKILL'), STOP_MS);
     const {code, signal} = await this.ended;
     clearTimeout(timer);
     rmSync(this.dir, {recursive: true});
-    if (code !== 0) throw new Error(`weir ended with ${signal ?? code}: ${this.log}`);
+    if (code !== expected) throw new Error(`weir ended with ${signal ?? code}: ${this.log}`);
   }
 
   post(route, body, headers = {}) {
