@@ -124,7 +124,7 @@ describe('bodies', {timeout: 60_000}, () => {
     'an exponent beyond any': rawFields('"temperature":1e999999'),
     'not a number': rawFields('"temperature":NaN'),
     'a float for a count': withFields({n: 1.5}),
-    'invalid UTF-8': rawFields('"user":"\xff"').fill(0xff, -3, -2),
+    'invalid UTF-8': Buffer.from(String(rawFields('"user":"?"')).replace('?', '\xff'), 'latin1'),
     'an overlong encoding': Buffer.concat([Buffer.from('{"a":"'), Buffer.from([0xc0, 0x80]), Buffer.from('"}')]),
     'half a surrogate pair': rawFields('"user":"\\ud800"'),
     'a control character': rawFields('"user":"\n"'),
@@ -181,11 +181,11 @@ describe('bodies', {timeout: 60_000}, () => {
 });
 
 describe('streams', {timeout: 120_000}, () => {
-  // Single-byte tokens of two emoji, drawn at random: whole characters, torn ones and stray bytes.
+  // Single-byte tokens of two accented letters, drawn at random: whole characters, torn ones and stray bytes.
   const byteTokens = () => {
     const file = path.join(weir.config.targets[0].engine.model_dir, 'tiktoken.model');
     const ranks = new Map(readFileSync(file, 'utf8').trim().split('\n').map((line) => line.split(' ')));
-    return [0xf0, 0x9f, 0x98, 0x80, 0x85, 0x41].map((byte) =>
+    return [0xc3, 0xa8, 0xa9, 0x41].map((byte) =>
       Number(ranks.get(Buffer.from([byte]).toString('base64'))),
     );
   };
@@ -194,6 +194,7 @@ describe('streams', {timeout: 120_000}, () => {
     const fields = withFields({
       max_tokens: 300,
       temperature: 2,
+      frequency_penalty: 2, // an even draw, whatever the model prefers
       n: 4,
       seed: SEED,
       logit_bias: Object.fromEntries(byteTokens().map((id) => [id, 100])),
@@ -209,7 +210,7 @@ describe('streams', {timeout: 120_000}, () => {
       }
     }
     assert.deepEqual(texts, whole.choices.map((choice) => choice.text));
-    assert.match(texts.join(''), /[\u{1f600}\u{1f605}]/u);
+    assert.match(texts.join(''), /[\u00e8\u00e9]/u);
     assert.match(texts.join(''), /\ufffd/);
   });
 
