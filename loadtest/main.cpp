@@ -70,7 +70,11 @@ int main(int argc, char** argv) {
   command->add_flag("--json", json,
                     "One JSON object with the names of vLLM's bench serve, instead of a table");
   command->add_flag("--progress", options.progress, "A line per second on standard error");
-  CLI11_PARSE(app, argc, argv);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? 0 : 2;
+  }
   if (!prompt_file.empty()) options.prompts = read_prompts(prompt_file);
   try {
     return run(options, json);

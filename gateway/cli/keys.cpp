@@ -1,5 +1,6 @@
 #include <cstdio>
 
+#include "engine/text/quote.hpp"
 #include "gateway/auth/key_store.hpp"
 #include "gateway/cli/commands.hpp"
 

@@ -88,9 +88,16 @@ void generation::take_token(choice_state& choice, const engine::token_event& tok
       add_text(choice, std::move(content->text), out);
       if (choice.finished) return;
     } else {
+      show_held(choice, out);
       out.deltas.push_back(std::move(delta));
     }
   }
+}
+
+// What the matcher held back belongs in front of what comes next.
+void generation::show_held(choice_state& choice, api::choice_event& out) {
+  if (auto rest = choice.matcher.finish(); !rest.empty())
+    out.deltas.emplace_back(content_delta{std::move(rest)});
 }
 
 void generation::take_finish(choice_state& choice, engine::finish_reason reason, api::choice_event& out) {

@@ -49,6 +49,7 @@ class generation final {
 
   void take_token(choice_state& choice, const engine::token_event& token, api::choice_event& out);
   void take_finish(choice_state& choice, engine::finish_reason reason, api::choice_event& out);
+  void show_held(choice_state& choice, api::choice_event& out);
   void add_text(choice_state& choice, std::string text, api::choice_event& out);
   void finish(choice_state& choice, api::finish_kind kind, api::choice_event& out);
 
