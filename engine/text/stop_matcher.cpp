@@ -43,6 +43,7 @@ std::string stop_matcher::push(std::string_view text) {
 }
 
 std::string stop_matcher::finish() {
+  for (auto& p : patterns_) p.matched = 0;
   return std::exchange(held_, {});
 }
 

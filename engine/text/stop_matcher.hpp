@@ -19,7 +19,8 @@ class stop_matcher final {
   // Text that may be shown now. After a match it is the text before the stop string and stopped() is true.
   std::string push(std::string_view text);
 
-  // The held-back tail, when generation ended otherwise.
+  // The held-back tail, when generation ended otherwise or something else than text follows; matching starts
+  // anew.
   std::string finish();
 
   bool stopped() const noexcept { return stopped_; }

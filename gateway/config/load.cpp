@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <fstream>
 #include <iterator>
@@ -114,25 +115,51 @@ std::unexpected<std::vector<fault>> one_fault(const std::filesystem::path& file,
   return std::unexpected(std::vector{fault{file.string(), at, "", std::move(message)}});
 }
 
-}  // namespace
+struct reading {
+  gateway_config config;  // defaults where a value was at fault
+  std::vector<fault> faults;
+  bool is_yaml = true;  // the text had a structure to read
+};
 
-loaded parse(std::string_view yaml, const std::filesystem::path& file) {
-  if (yaml.size() > k_file_bytes_max) {
-    return one_fault(file, {}, fmt::format("larger than {} bytes", k_file_bytes_max));
-  }
+reading read(std::string_view yaml, const std::filesystem::path& file) {
+  reading out;
   parse_state state{.file = file.string(), .base_dir = file.parent_path(), .faults = {}};
-  gateway_config config;
+  if (yaml.size() > k_file_bytes_max) {
+    out.faults = one_fault(file, {}, fmt::format("larger than {} bytes", k_file_bytes_max)).error();
+    out.is_yaml = false;
+    return out;
+  }
   try {
     const YAML::Node root = YAML::Load(std::string(yaml));
     map_reader top(state, root, "");
-    read_top(top, config);
+    read_top(top, out.config);
     top.finish();
   } catch (const YAML::Exception& e) {
     const mark at{.line = e.mark.line + 1, .column = e.mark.column + 1};
     state.faults.push_back({state.file, at, "", "not valid YAML: " + e.msg});
+    out.is_yaml = false;
   }
-  if (!state.faults.empty()) return std::unexpected(std::move(state.faults));
-  return config;
+  out.faults = std::move(state.faults);
+  return out;
+}
+
+// Rules between fields are checked beside faults of single fields, but say nothing again about a field that
+// has one.
+void add_unreported(std::vector<fault>& faults, std::vector<fault> more) {
+  const std::size_t reported = faults.size();
+  for (auto& f : more) {
+    const auto same = [&](const fault& old) { return old.key == f.key; };
+    const auto end = faults.begin() + static_cast<std::ptrdiff_t>(reported);
+    if (std::none_of(faults.begin(), end, same)) faults.push_back(std::move(f));
+  }
+}
+
+}  // namespace
+
+loaded parse(std::string_view yaml, const std::filesystem::path& file) {
+  auto reading = read(yaml, file);
+  if (!reading.faults.empty()) return std::unexpected(std::move(reading.faults));
+  return std::move(reading.config);
 }
 
 loaded load(const std::filesystem::path& file) {
@@ -145,10 +172,10 @@ loaded load(const std::filesystem::path& file) {
     if (text.size() > k_file_bytes_max) break;
   }
   if (in.bad()) return one_fault(file, {}, "cannot be read");
-  auto parsed = parse(text, file);
-  auto faults = parsed ? validate(*parsed, file, true) : std::move(parsed.error());
+  auto [config, faults, is_yaml] = read(text, file);
+  if (is_yaml) add_unreported(faults, validate(config, file, true));
   if (!faults.empty()) return std::unexpected(std::move(faults));
-  return parsed;
+  return std::move(config);
 }
 
 std::string to_text(const std::vector<fault>& faults) {

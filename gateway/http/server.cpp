@@ -76,8 +76,31 @@ server::~server() {
   stop();
 }
 
+namespace {
+
+// SO_REUSEPORT lets this process's threads share a port, and would let another process take a share of it
+// unseen. A bind without it fails where anybody listens.
+std::expected<void, std::string> check_port_free(asio::io_context& context, const listen_spec& spec) {
+  if (spec.port == 0) return {};
+  boost::system::error_code ec;
+  const auto address = asio::ip::make_address(spec.address, ec);
+  if (ec) return {};  // listen() says so
+  const asio::ip::tcp::endpoint endpoint(address, spec.port);
+  asio::ip::tcp::acceptor probe(context);
+  probe.open(endpoint.protocol(), ec);
+  if (!ec) probe.set_option(asio::socket_base::reuse_address(true), ec);
+  if (!ec) probe.bind(endpoint, ec);
+  if (!ec) return {};
+  return std::unexpected("cannot listen on " + spec.address + ":" + std::to_string(spec.port) + ": " +
+                         ec.message());
+}
+
+}  // namespace
+
 std::expected<bound_listener, std::string> server::listen(const listen_spec& spec) {
   assert(state_->threads.empty() && spec.handler != nullptr);
+  if (auto port_free = check_port_free(context(0), spec); !port_free)
+    return std::unexpected(port_free.error());
   auto tls = state_->load_tls(spec);
   if (!tls) return std::unexpected(std::move(tls.error()));
   listen_spec bound = spec;

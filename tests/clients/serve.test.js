@@ -119,6 +119,18 @@ describe('end', {timeout: 120_000}, () => {
   });
 });
 
+describe('start', {timeout: 120_000}, () => {
+  test('a port in use is an error, not a share of it', async () => {
+    const first = await Weir.start();
+    const config = {...first.config, listen: new URL(first.url).host};
+    await assert.rejects(
+      Weir.start(() => config),
+      /cannot listen on 127\.0\.0\.1:\d+: Address already in use/,
+    );
+    await first.stop();
+  });
+});
+
 describe('disconnects and limits', {timeout: 120_000}, () => {
   for (const [name, fields] of [
     ['in the middle of a stream', {...ENDLESS}],
@@ -168,7 +180,7 @@ describe('command line', {timeout: 120_000}, () => {
     const bad = file('bad.yaml', 'listen: nowhere\ntargets:\n  - name: a\n    engine: {threads: -1}\nmodls: []\n');
     const {code, err} = await command('serve', '--config', bad, '--check');
     assert.equal(code, 2);
-    for (const said of [/bad\.yaml:1:\d+: listen: /, /bad\.yaml:4:\d+: targets\[0\]\.engine\.threads: /, /:5:\d+: modls: .*models/])
+    for (const said of [/bad\.yaml:1:\d+: listen: /, /bad\.yaml:4:\d+: targets\[0\]\.engine\.threads: /, /:5:\d+: modls: .*models/, /needs at least one model/])
       assert.match(err, said);
     const good = file('good.yaml', JSON.stringify(defaults()));
     assert.equal((await command('serve', '--config', good, '--check')).code, 0);
