@@ -36,6 +36,7 @@ generation::~generation() {
   for (const auto& choice : choices_) {
     if (!choice.finished) engine_->cancel(choice.sequence);
   }
+  box_->close();
 }
 
 result<void> generation::add(engine::generate_request request) {

@@ -7,13 +7,22 @@
 namespace weir::gateway::upstream {
 
 void mailbox::push(mail m) noexcept {
-  {
-    const std::lock_guard lock(mutex_);
-    mails_.push_back(std::move(m));
-    if (wake_posted_) return;
-    wake_posted_ = true;
-  }
-  asio::post(executor_, [self = shared_from_this()] { self->wake_.cancel(); });
+  const std::lock_guard lock(mutex_);
+  if (closed_) return;
+  mails_.push_back(std::move(m));
+  if (wake_posted_) return;
+  wake_posted_ = true;
+  // Under the lock: close() then happens before or after, never while the io_context is being used.
+  asio::post(executor_, [self = shared_from_this()] {
+    if (self->wake_) self->wake_->cancel();
+  });
+}
+
+void mailbox::close() noexcept {
+  wake_.reset();
+  const std::lock_guard lock(mutex_);
+  closed_ = true;
+  mails_.clear();
 }
 
 bool mailbox::empty() {
@@ -27,9 +36,9 @@ task<wait_outcome> mailbox::wait(time_point deadline) {
   while (empty()) {
     if (cancellation.cancelled() != asio::cancellation_type::none) co_return wait_outcome::cancelled;
     if (std::chrono::steady_clock::now() >= deadline) co_return wait_outcome::timed_out;
-    wake_.expires_at(deadline);
+    wake_->expires_at(deadline);
     const auto token = asio::as_tuple(use_task);
-    co_await wake_.async_wait(token);
+    co_await wake_->async_wait(token);
   }
   co_return wait_outcome::ready;
 }

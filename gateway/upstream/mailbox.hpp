@@ -7,6 +7,7 @@
 
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <variant>
 #include <vector>
 
@@ -29,12 +30,16 @@ enum class wait_outcome {
 
 class mailbox final : public std::enable_shared_from_this<mailbox> {
  public:
-  explicit mailbox(io_executor executor) : executor_(executor), wake_(executor) {}
+  explicit mailbox(io_executor executor) : executor_(executor), wake_(std::in_place, executor) {}
 
   void push(mail m) noexcept;
 
   // Waits until there is mail. At most one waiter.
   task<wait_outcome> wait(time_point deadline);
+
+  // Ends the delivery: later mail is dropped, and the io_context may end before the engine lets go of its
+  // sinks. No waiter may be left.
+  void close() noexcept;
 
   // Moves all mail to `out`, in order.
   void drain(std::vector<mail>& out);
@@ -43,9 +48,10 @@ class mailbox final : public std::enable_shared_from_this<mailbox> {
   bool empty();
 
   io_executor executor_;
-  io_timer wake_;
+  std::optional<io_timer> wake_;  // I/O thread; none after close()
   std::mutex mutex_;
   std::vector<mail> mails_;   // under mutex_
+  bool closed_ = false;       // under mutex_
   bool wake_posted_ = false;  // under mutex_
 };
 

@@ -72,6 +72,20 @@ TEST_CASE("cancelling the waiter ends the wait at once") {
   CHECK(state.outcomes == std::vector{wait_outcome::cancelled});
 }
 
+TEST_CASE("a closed mailbox outlives its io_context and drops what comes") {
+  std::shared_ptr<mailbox> box;
+  {
+    asio::io_context io(1);
+    box = std::make_shared<mailbox>(io.get_executor());
+    box->push({0, engine::token_event{.token = 1}});
+    box->close();
+  }
+  std::jthread([box] { box->push({0, engine::token_event{.token = 2}}); }).join();
+  std::vector<mail> mails;
+  box->drain(mails);
+  CHECK(mails.empty());
+}
+
 TEST_CASE("everything pushed from another thread arrives once and in order") {
   asio::io_context io(1);
   auto box = std::make_shared<mailbox>(io.get_executor());
