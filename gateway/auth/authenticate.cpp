@@ -1,7 +1,8 @@
 #include "gateway/auth/authenticate.hpp"
 
 #include <algorithm>
-#include <cctype>
+
+#include "gateway/http/syntax.hpp"
 
 namespace weir::gateway::auth {
 
@@ -13,10 +14,8 @@ std::string_view presented_key(const http::request_head& head) {
   const auto authorization = head.fields.find("authorization");
   if (authorization != head.fields.end()) {
     std::string_view value(authorization->value().data(), authorization->value().size());
-    const bool bearer = value.size() > k_bearer.size() &&
-                        std::equal(k_bearer.begin(), k_bearer.end(), value.begin(), [](char a, char b) {
-                          return a == static_cast<char>(std::tolower(static_cast<unsigned char>(b)));
-                        });
+    const bool bearer =
+        value.size() > k_bearer.size() && http::iequals(value.substr(0, k_bearer.size()), k_bearer);
     if (!bearer) return {};
     value.remove_prefix(k_bearer.size());
     value.remove_prefix(std::min(value.find_first_not_of(' '), value.size()));

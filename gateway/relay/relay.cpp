@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "gateway/api/error_body.hpp"
+#include "gateway/http/syntax.hpp"
 #include "policy/router.hpp"
 
 namespace weir::gateway::relay {
@@ -21,10 +22,7 @@ bool is_json(std::string_view content_type) {
   constexpr std::string_view k_json = "application/json";
   content_type = content_type.substr(0, content_type.find(';'));
   while (content_type.ends_with(' ')) content_type.remove_suffix(1);
-  return content_type.size() == k_json.size() &&
-         std::equal(k_json.begin(), k_json.end(), content_type.begin(), [](char a, char b) {
-           return a == static_cast<char>(std::tolower(static_cast<unsigned char>(b)));
-         });
+  return http::iequals(content_type, k_json);
 }
 
 error why_none(const policy::decision& decision, std::string_view model) {
