@@ -37,13 +37,15 @@ struct connection::on_watchdog {
 };
 
 connection::connection(tcp_socket socket, asio::ssl::context* tls, const http_settings& settings)
-    : settings_(settings), transport_(std::move(socket), tls), timer_(transport_.socket().get_executor()) {}
+    : settings_(settings),
+      transport_(std::move(socket), tls),
+      watchdog_(transport_.socket().get_executor()),
+      wake_(transport_.socket().get_executor(), clock::time_point::max()) {}
 
-task<bool> connection::handshake() {
-  watchdog_deadline_ = clock::now() + settings_.handshake_timeout;
-  guarded_ = true;
-  arm_watchdog();
-  const error_code ec = co_await transport_.handshake();
+task<bool> connection::handshake(asio::ssl::stream_base::handshake_type side) {
+  if (!is_tls()) co_return true;
+  guard(clock::now() + settings_.handshake_timeout);
+  const error_code ec = co_await transport_.handshake(side);
   guarded_ = false;
   co_return !ec;
 }
@@ -53,14 +55,16 @@ task<wait_outcome> connection::wait_bytes(clock::time_point deadline, std::size_
   if (peer_ != peer_state::open) co_return wait_outcome::closed;
   if (std::exchange(interrupted_, false)) co_return wait_outcome::interrupted;
   start_read(bytes_max);
-  ++watchdog_generation_;
-  watchdog_armed_ = false;
-  timer_.expires_at(deadline);
-  co_await timer_.async_wait(asio::as_tuple(use_task));
+  timed_out_ = false;
+  waiting_ = true;
+  guard(deadline);
+  co_await wake_.async_wait(asio::as_tuple(use_task));
+  guarded_ = false;
+  waiting_ = false;
   if (received_bytes_ != received_before) co_return wait_outcome::bytes;
   if (peer_ != peer_state::open) co_return wait_outcome::closed;
   if (std::exchange(interrupted_, false)) co_return wait_outcome::interrupted;
-  if (clock::now() < deadline) throw_aborted();
+  if (!timed_out_) throw_aborted();
   co_return wait_outcome::timeout;
 }
 
@@ -69,16 +73,31 @@ void connection::interrupt() noexcept {
   wake();
 }
 
-// Harmless while a watchdog is armed: it is armed anew by the next guarded operation, and one that runs now
-// re-arms it here.
 void connection::wake() noexcept {
   try {
-    timer_.cancel();
-    watchdog_armed_ = false;
-    if (guarded_) arm_watchdog();
+    wake_.cancel();
   } catch (const std::exception&) {
-    transport_.close();
+    close();
   }
+}
+
+void connection::close() noexcept {
+  transport_.close();
+  stop_watchdog();
+}
+
+void connection::reset() noexcept {
+  transport_.reset();
+  stop_watchdog();
+}
+
+void connection::stop_watchdog() noexcept {
+  try {
+    watchdog_.cancel();
+  } catch (const std::exception&) {  // it then holds the connection until it fires
+    return;
+  }
+  watchdog_armed_ = false;
 }
 
 void connection::watch(asio::cancellation_signal& signal) {
@@ -122,11 +141,17 @@ void connection::finish_read(const error_code& ec, std::size_t bytes) {
   if (gone()) watcher_->emit(asio::cancellation_type::all);
 }
 
+void connection::guard(clock::time_point deadline) {
+  watchdog_deadline_ = deadline;
+  guarded_ = true;
+  arm_watchdog();
+}
+
 void connection::arm_watchdog() {
-  if (watchdog_armed_ && timer_.expiry() <= watchdog_deadline_) return;
+  if (watchdog_armed_ && watchdog_.expiry() <= watchdog_deadline_) return;
   watchdog_armed_ = true;
-  timer_.expires_at(watchdog_deadline_);
-  timer_.async_wait(on_watchdog{shared_from_this(), ++watchdog_generation_});
+  watchdog_.expires_at(watchdog_deadline_);
+  watchdog_.async_wait(on_watchdog{shared_from_this(), ++watchdog_generation_});
 }
 
 void connection::fire_watchdog(std::uint64_t generation) {
@@ -134,6 +159,10 @@ void connection::fire_watchdog(std::uint64_t generation) {
   watchdog_armed_ = false;
   if (!guarded_) return;
   if (clock::now() < watchdog_deadline_) return arm_watchdog();
+  if (waiting_) {
+    timed_out_ = true;
+    return wake();
+  }
   peer_ = peer_state::failed;
   transport_.close();
 }
@@ -160,10 +189,8 @@ task<bool> connection::write(std::span<const asio::const_buffer> buffers) {
   }
   broken_ = true;  // until all is out: a cancelled write leaves half a message behind
   if (ec && ec != asio::error::would_block && ec != asio::error::try_again) co_return false;
-  guarded_ = true;
   while (first < buffers.size()) {
-    watchdog_deadline_ = clock::now() + settings_.write_idle;
-    arm_watchdog();
+    guard(clock::now() + settings_.write_idle);
     const std::span<const asio::const_buffer> unsent = rest();
     const auto [failed, bytes] = co_await transport_.write_some(unsent);
     if (failed) {
@@ -181,31 +208,22 @@ task<bool> connection::write(std::span<const asio::const_buffer> buffers) {
 task<void> connection::cancel_read() {
   watcher_ = nullptr;
   read_cancel_.emit(asio::cancellation_type::all);
-  while (read_pending_) {
-    ++watchdog_generation_;
-    watchdog_armed_ = false;
-    timer_.expires_at(clock::time_point::max());
-    co_await timer_.async_wait(asio::as_tuple(use_task));
-  }
+  while (read_pending_) co_await wake_.async_wait(asio::as_tuple(use_task));
 }
 
 task<void> connection::close_gracefully() {
   co_await cancel_read();
   if (peer_ != peer_state::failed && !broken_) {
-    guarded_ = true;
-    watchdog_deadline_ = clock::now() + settings_.shutdown_timeout;
-    arm_watchdog();
+    guard(clock::now() + settings_.shutdown_timeout);
     co_await transport_.send_close();
     if (peer_ == peer_state::open) co_await discard_until_closed();
     guarded_ = false;
   }
-  timer_.cancel();
-  transport_.close();
+  close();
 }
 
 task<void> connection::discard_until_closed() {
-  watchdog_deadline_ = clock::now() + settings_.linger;
-  arm_watchdog();
+  guard(clock::now() + settings_.linger);
   const auto sink = std::make_unique_for_overwrite<char[]>(k_linger_read_bytes);
   std::size_t total_bytes = 0;
   while (total_bytes < k_linger_bytes_max) {

@@ -1,11 +1,12 @@
-// The bytes of one client connection: at most one read outstanding, into a bounded buffer, and one write;
+// The bytes of one connection, to a client or to an upstream: at most one read outstanding, into a bounded buffer, and one write;
 // every wait has a deadline. It knows no HTTP.
 //
-// One read stays outstanding for the connection's whole life wherever there is room, also while a handler
-// runs: that read is both the read-ahead of the next request and the disconnect watch. Waiters sleep on the
-// connection's one timer, which is their deadline as well; a finished read cuts the sleep short. Invariants:
-// unread() may move only while no read is pending; after a failed write the connection is good for close()
-// only. Threads: one I/O thread. Callbacks hold the connection by shared pointer.
+// One read stays outstanding while somebody waits or watches, also while a handler runs: on a client's
+// connection that read is both the read-ahead of the next request and the disconnect watch. Deadlines are kept
+// by one lazy timer: moving a deadline later costs nothing, the timer looks again when it fires. Invariants:
+// unread() may move only while no read is pending; a wait and a write never overlap; after a failed write the
+// connection is good for close() only; close() must be called, since callbacks hold the connection by shared
+// pointer. Threads: one I/O thread.
 #pragma once
 
 #include <boost/asio/cancellation_signal.hpp>
@@ -37,7 +38,9 @@ class connection final : public std::enable_shared_from_this<connection> {
   connection(tcp_socket socket, asio::ssl::context* tls, const http_settings& settings);
 
   bool is_tls() const noexcept { return transport_.is_tls(); }
-  task<bool> handshake();  // false: refused or too slow
+  SSL* tls_handle() noexcept { return transport_.tls_handle(); }  // null when plain
+  // False: refused or too slow.
+  task<bool> handshake(asio::ssl::stream_base::handshake_type side);
 
   std::string_view unread() const noexcept { return buffer_.unread(); }
   void consume(std::size_t bytes) noexcept { buffer_.consume(bytes); }
@@ -62,8 +65,8 @@ class connection final : public std::enable_shared_from_this<connection> {
   // Ends the connection so that the peer can still read what was sent: FIN (close_notify), then reads on
   // until the peer closes or the linger limits are reached.
   task<void> close_gracefully();
-  void close() noexcept { transport_.close(); }
-  void reset() noexcept { transport_.reset(); }
+  void close() noexcept;
+  void reset() noexcept;  // closes with a reset
 
  private:
   enum class peer_state : std::uint8_t {
@@ -78,14 +81,17 @@ class connection final : public std::enable_shared_from_this<connection> {
   void read_ahead();
   void finish_read(const error_code& ec, std::size_t bytes);
   void wake() noexcept;
+  void guard(clock::time_point deadline);
   void arm_watchdog();
+  void stop_watchdog() noexcept;
   void fire_watchdog(std::uint64_t generation);
   task<void> cancel_read();
   task<void> discard_until_closed();
 
   const http_settings& settings_;
   transport transport_;
-  io_timer timer_;
+  io_timer watchdog_;
+  io_timer wake_;  // never expires: a waiter sleeps on it until it is cancelled
   read_buffer buffer_;
   asio::cancellation_signal read_cancel_;
   asio::cancellation_signal* watcher_ = nullptr;
@@ -95,11 +101,12 @@ class connection final : public std::enable_shared_from_this<connection> {
   bool interrupted_ = false;
   bool broken_ = false;
 
-  // The write watchdog shares the timer: a pending write and a pending wait never overlap in one connection.
   clock::time_point watchdog_deadline_{};
   std::uint64_t watchdog_generation_ = 0;
   bool watchdog_armed_ = false;
-  bool guarded_ = false;  // an operation is under the watchdog
+  bool guarded_ = false;    // an operation is under the watchdog
+  bool waiting_ = false;    // it is a wait, which ends by timed_out_; a guarded write closes the socket
+  bool timed_out_ = false;
   unsigned immediate_writes_ = 0;
 };
 

@@ -90,7 +90,7 @@ task<void> session::run() {
 }
 
 task<session::turn> session::serve() {
-  const bool secured = co_await link_->handshake();
+  const bool secured = co_await link_->handshake(asio::ssl::stream_base::server);
   if (!secured) {
     count(context_.counters.handshake_failures);
     co_return turn::abrupt;

@@ -27,9 +27,9 @@ task<std::pair<error_code, std::size_t>> transport::write_some(std::span<const a
   co_return std::pair(ec, bytes);
 }
 
-task<error_code> transport::handshake() {
+task<error_code> transport::handshake(asio::ssl::stream_base::handshake_type side) {
   if (!tls_) co_return error_code{};
-  auto [ec] = co_await tls_->async_handshake(asio::ssl::stream_base::server, asio::as_tuple(use_task));
+  auto [ec] = co_await tls_->async_handshake(side, asio::as_tuple(use_task));
   co_return ec;
 }
 

@@ -42,7 +42,8 @@ class transport final {
   std::size_t try_write(std::span<const asio::const_buffer> buffers, error_code& ec);
 
   task<std::pair<error_code, std::size_t>> write_some(std::span<const asio::const_buffer> buffers);
-  task<error_code> handshake();  // nothing to do when plain
+  SSL* tls_handle() noexcept { return tls_ ? tls_->native_handle() : nullptr; }
+  task<error_code> handshake(asio::ssl::stream_base::handshake_type side);  // nothing to do when plain
   task<error_code>
   send_close();  // close_notify under TLS, waits for the peer's: guard with a timer; no read may be pending
   void close() noexcept;
