@@ -1,0 +1,27 @@
+#include "loadtest/endpoint.hpp"
+
+#include <fmt/format.h>
+
+#include <boost/asio/ip/address.hpp>
+#include <charconv>
+
+namespace weir::loadtest {
+
+std::expected<boost::asio::ip::tcp::endpoint, std::string> parse_endpoint(std::string_view text) {
+  const auto fault = [&] { return std::unexpected(fmt::format("'{}' is not ADDRESS:PORT", text)); };
+  const auto colon = text.rfind(':');
+  if (colon == std::string_view::npos) return fault();
+  auto host = text.substr(0, colon);
+  const auto digits = text.substr(colon + 1);
+  std::uint16_t port = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), port);
+  if (digits.empty() || error != std::errc{} || end != digits.data() + digits.size()) return fault();
+  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+  if (host == "localhost") host = "127.0.0.1";
+  boost::system::error_code unreadable;
+  const auto address = boost::asio::ip::make_address(std::string(host), unreadable);
+  if (unreadable) return fault();
+  return boost::asio::ip::tcp::endpoint(address, port);
+}
+
+}  // namespace weir::loadtest

@@ -1,0 +1,61 @@
+#include "loadtest/mock/server.hpp"
+
+#include <fmt/format.h>
+
+#include <boost/asio/signal_set.hpp>
+#include <csignal>
+#include <cstdio>
+#include <numeric>
+#include <thread>
+
+#include "loadtest/endpoint.hpp"
+#include "loadtest/file_limit.hpp"
+#include "loadtest/mock/worker.hpp"
+
+namespace weir::loadtest::mock {
+
+namespace {
+
+std::string url_of(const boost::asio::ip::tcp::endpoint& at) {
+  const auto host = at.address().to_string();
+  return fmt::format("http://{}:{}", at.address().is_v6() ? "[" + host + "]" : host, at.port());
+}
+
+void serve_at(const mock_options& options, const boost::asio::ip::tcp::endpoint& wanted) {
+  all_counters all;
+  for (int i = 0; i < options.threads; ++i) all.push_back(std::make_unique<counters>());
+  std::vector<std::unique_ptr<worker>> workers;
+  workers.push_back(std::make_unique<worker>(options, all, 0, wanted));
+  const auto bound = workers[0]->local_endpoint();
+  for (std::size_t i = 1; i < all.size(); ++i)
+    workers.push_back(std::make_unique<worker>(options, all, i, bound));
+  boost::asio::signal_set signals(workers[0]->io(), SIGTERM, SIGINT);
+  signals.async_wait([&workers](boost::system::error_code, int) {
+    for (auto& one : workers) one->stop();
+  });
+  std::printf("listening on %s\n", url_of(bound).c_str());
+  std::fflush(stdout);
+  std::vector<std::jthread> threads;
+  for (std::size_t i = 1; i < workers.size(); ++i)
+    threads.emplace_back([one = workers[i].get()] { one->run(); });
+  workers[0]->run();
+}
+
+}  // namespace
+
+std::expected<void, std::string> serve(const mock_options& options) {
+  const auto sum = [](double total, const fault_share& one) { return total + one.share; };
+  if (std::accumulate(options.faults.begin(), options.faults.end(), 0.0, sum) > 1 + 1e-9)
+    return std::unexpected("the shares of --fault sum to more than 1");
+  const auto wanted = parse_endpoint(options.listen);
+  if (!wanted) return std::unexpected(wanted.error());
+  raise_file_limit();
+  try {
+    serve_at(options, *wanted);
+  } catch (const boost::system::system_error& e) {
+    return std::unexpected(fmt::format("{}: {}", options.listen, e.code().message()));
+  }
+  return {};
+}
+
+}  // namespace weir::loadtest::mock
