@@ -53,8 +53,8 @@ http::server_options to_options(const config::gateway_config& config) {
 void print_banner(const snapshot& snap, const std::string& api_url, const std::string& admin_url) {
   std::string models;
   for (const auto& model : snap.models) {
-    models += fmt::format("{}{} (context {} tokens)", models.empty() ? "" : ", ", model->name,
-                          model->context_tokens);
+    models += (models.empty() ? "" : ", ") + model->name;
+    if (model->context_tokens > 0) models += fmt::format(" (context {} tokens)", model->context_tokens);
   }
   const auto& first = snap.models.front()->name;
   const bool open = snap.config.auth.loopback_open;
@@ -84,12 +84,13 @@ sigset_t block_signals() {
 }
 
 // Until SIGTERM or SIGINT; SIGHUP reloads.
-void run_until_told(const sigset_t& signals, api::server_state& state, http::server& server,
-                    reloader& reload) {
+void run_until_told(const sigset_t& signals, api::server_state& state, http::server& server, reloader& reload,
+                    const http::byte_budget& replies) {
   for (;;) {
     const int signal = sigtimedwait(&signals, nullptr, &k_tick);
     state.metrics.set_connections(static_cast<double>(server.counters().connections_open.load()));
     state.metrics.set_body_bytes(static_cast<double>(server.body_bytes_held()));
+    state.metrics.set_reply_bytes(static_cast<double>(replies.used_bytes()));
     reload.sweep();
     if (signal == SIGHUP) {
       const bool applied = reload.run();
@@ -117,10 +118,16 @@ std::size_t drain(const sigset_t& signals, http::server& server, std::chrono::mi
 int serve(const std::filesystem::path& config_file, const config::gateway_config& config) {
   const sigset_t signals = block_signals();
   api::server_state state;
-  reloader reload(config_file, state.snapshots);
+  http::byte_budget replies(static_cast<std::size_t>(config.limits.stream_budget_bytes));
+  fleet_services services{state.metrics, replies, {}};
+  reloader reload(config_file, state.snapshots, services);
   observe::set_up_logs(config.log.level);
   for (const auto& target : config.targets) {
-    fmt::print(stderr, "loading {} from {}\n", target.name, target.engine.model_dir.string());
+    if (target.is_http) {
+      fmt::print(stderr, "target {} at {}\n", target.name, target.http.base_url);
+    } else {
+      fmt::print(stderr, "loading {} from {}\n", target.name, target.engine.model_dir.string());
+    }
   }
   if (auto started = reload.start(config); !started) {
     fmt::print(stderr, "weir: {}\n", started.error());
@@ -140,7 +147,7 @@ int serve(const std::filesystem::path& config_file, const config::gateway_config
   server.start();
   print_banner(*state.snapshots.get(), base_url(config.listen, api_port->port),
                base_url(config.admin, admin_port->port));
-  run_until_told(signals, state, server, reload);
+  run_until_told(signals, state, server, reload, replies);
   state.draining = true;
   const auto grace_ms = state.snapshots.get()->config.limits.drain_grace_ms;  // a reload may have changed it
   fmt::print(stderr, "draining: {} connections, up to {} ms\n", server.counters().connections_open.load(),

@@ -11,6 +11,10 @@ namespace weir::gateway {
 namespace {
 
 using engine_map = std::map<std::string, std::shared_ptr<upstream::engine_upstream>, std::less<>>;
+using replica_map = std::map<std::string, std::shared_ptr<upstream::upstream>, std::less<>>;
+
+// Names of targets may still be unknown when the first requests come, but not for want of waiting a little.
+constexpr std::chrono::seconds k_first_lookup_wait{2};
 
 upstream::engine_upstream_config to_engine_config(const config::target_config& target) {
   upstream::engine_upstream_config out;
@@ -33,7 +37,8 @@ std::shared_ptr<upstream::engine_upstream> take_over(const config::target_config
                                                      const snapshot* previous) {
   if (previous == nullptr) return nullptr;
   for (const auto& old : previous->config.targets) {
-    if (old.name == target.name && old.engine == target.engine) return previous->engines.at(old.name);
+    if (!old.is_http && old.name == target.name && old.engine == target.engine)
+      return previous->engines.at(old.name);
   }
   return nullptr;
 }
@@ -42,6 +47,7 @@ std::expected<engine_map, std::string> open_engines(const config::gateway_config
                                                     const snapshot* previous) {
   engine_map engines;
   for (const auto& target : config.targets) {
+    if (target.is_http) continue;
     auto engine = take_over(target, previous);
     if (!engine) {
       auto opened = upstream::engine_upstream::open(to_engine_config(target));
@@ -56,6 +62,51 @@ std::expected<engine_map, std::string> open_engines(const config::gateway_config
   return engines;
 }
 
+upstream::reply_limits reply_limits_of(const config::limits_config& limits) {
+  return {.body_bytes = static_cast<std::size_t>(limits.reply_bytes),
+          .event_bytes = static_cast<std::size_t>(limits.event_bytes)};
+}
+
+// The same target under the same limits goes on, with its connections. A new one reads its key again.
+std::shared_ptr<upstream::upstream> take_over_replica(const config::target_config& target,
+                                                      const config::limits_config& limits,
+                                                      const snapshot* previous) {
+  if (previous == nullptr || !target.http.api_key_file.empty()) return nullptr;
+  const auto& old_limits = previous->config.limits;
+  if (reply_limits_of(old_limits) != reply_limits_of(limits) ||
+      old_limits.write_idle_timeout_ms != limits.write_idle_timeout_ms) {
+    return nullptr;
+  }
+  for (const auto& old : previous->config.targets) {
+    if (old.is_http && old.name == target.name && old.http == target.http)
+      return previous->replicas.at(old.name);
+  }
+  return nullptr;
+}
+
+std::expected<replica_map, std::string> open_replicas(const config::gateway_config& config,
+                                                      const snapshot* previous, fleet_services& services) {
+  replica_map replicas;
+  std::vector<std::shared_ptr<const upstream::host_addresses>> names;
+  for (const auto& target : config.targets) {
+    if (!target.is_http) continue;
+    auto replica = take_over_replica(target, config.limits, previous);
+    if (!replica) {
+      const std::chrono::milliseconds write_idle(config.limits.write_idle_timeout_ms);
+      auto origin =
+          upstream::make_origin(target, write_idle, services.names, services.metrics.upstream(target.name));
+      if (!origin) return std::unexpected(fmt::format("target '{}': {}", target.name, origin.error()));
+      names.push_back((*origin)->addresses);
+      replica = upstream::make_http_upstream(std::move(*origin), reply_limits_of(config.limits),
+                                             services.reply_budget);
+    }
+    replicas.emplace(target.name, std::move(replica));
+  }
+  const auto deadline = std::chrono::steady_clock::now() + k_first_lookup_wait;
+  for (const auto& name : names) name->wait_looked_up(deadline);
+  return replicas;
+}
+
 }  // namespace
 
 const model_entry* snapshot::find_model(std::string_view name) const {
@@ -64,24 +115,31 @@ const model_entry* snapshot::find_model(std::string_view name) const {
 }
 
 std::expected<std::shared_ptr<const snapshot>, std::string> build_snapshot(
-    const config::gateway_config& config, const snapshot* previous) {
+    const config::gateway_config& config, const snapshot* previous, fleet_services& services) {
   auto keys = auth::key_store::make(config.auth);
   if (!keys) return std::unexpected(keys.error());
+  auto replicas = open_replicas(config, previous, services);
+  if (!replicas) return std::unexpected(replicas.error());
   auto engines = open_engines(config, previous);
   if (!engines) return std::unexpected(engines.error());
   auto next = std::make_shared<snapshot>();
   next->config = config;
   next->keys = std::move(*keys);
   next->engines = std::move(*engines);
+  next->replicas = std::move(*replicas);
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   for (const auto& model : config.models) {
     auto entry = std::make_shared<model_entry>();
     entry->name = model.name;
     entry->created_s = std::chrono::duration_cast<std::chrono::seconds>(now).count();
     for (const auto& target : model.targets) {
-      const auto& engine = next->engines.at(target);
-      entry->targets.push_back(engine);
-      entry->context_tokens = std::max<std::int64_t>(entry->context_tokens, engine->model().context_tokens);
+      const auto engine = next->engines.find(target);
+      if (engine != next->engines.end()) {
+        entry->targets.push_back(engine->second);
+      } else {
+        entry->targets.push_back(next->replicas.at(target));
+      }
+      entry->context_tokens = std::max(entry->context_tokens, entry->targets.back()->view().context_tokens);
     }
     next->model_by_name[model.name] = entry;
     for (const auto& alias : model.aliases) next->model_by_name[alias] = entry;

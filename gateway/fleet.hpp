@@ -15,9 +15,20 @@
 
 #include "gateway/auth/key_store.hpp"
 #include "gateway/config/config.hpp"
+#include "gateway/http/byte_budget.hpp"
+#include "gateway/observe/metrics.hpp"
 #include "gateway/upstream/engine_upstream.hpp"
+#include "gateway/upstream/http_upstream.hpp"
+#include "gateway/upstream/resolver.hpp"
 
 namespace weir::gateway {
+
+// What targets of every snapshot share; outlives them.
+struct fleet_services {
+  observe::metrics& metrics;
+  http::byte_budget& reply_budget;
+  upstream::resolver names;
+};
 
 struct model_entry {
   std::string name;
@@ -31,16 +42,17 @@ struct snapshot {
   config::gateway_config config;
   auth::key_store keys;
   std::map<std::string, std::shared_ptr<upstream::engine_upstream>, std::less<>> engines;  // by target name
-  std::vector<std::shared_ptr<const model_entry>> models;  // in the file's order
+  std::map<std::string, std::shared_ptr<upstream::upstream>, std::less<>> replicas;  // HTTP, by target name
+  std::vector<std::shared_ptr<const model_entry>> models;                            // in the file's order
   std::map<std::string, std::shared_ptr<const model_entry>, std::less<>> model_by_name;  // names and aliases
 
   const model_entry* find_model(std::string_view name) const;
 };
 
-// Builds a snapshot; engines whose configuration did not change are taken over from `previous` (may be null).
+// Builds a snapshot; targets whose configuration did not change are taken over from `previous` (may be null).
 // Blocks while models load. The error is a sentence for the operator.
 std::expected<std::shared_ptr<const snapshot>, std::string> build_snapshot(
-    const config::gateway_config& config, const snapshot* previous);
+    const config::gateway_config& config, const snapshot* previous, fleet_services& services);
 
 class snapshot_holder final {
  public:

@@ -25,6 +25,7 @@ std::string needs_restart(const config::gateway_config& running, const config::g
   const auto& b = wanted.limits;
   compare("limits.connections", a.connections, b.connections);
   compare("limits.body_budget_bytes", a.body_budget_bytes, b.body_budget_bytes);
+  compare("limits.stream_budget_bytes", a.stream_budget_bytes, b.stream_budget_bytes);
   compare("limits.head_timeout_ms", a.head_timeout_ms, b.head_timeout_ms);
   compare("limits.body_idle_timeout_ms", a.body_idle_timeout_ms, b.body_idle_timeout_ms);
   compare("limits.keep_alive_idle_ms", a.keep_alive_idle_ms, b.keep_alive_idle_ms);
@@ -33,7 +34,7 @@ std::string needs_restart(const config::gateway_config& running, const config::g
 }
 
 std::expected<void, std::string> reloader::start(const config::gateway_config& config) {
-  auto first = build_snapshot(config, nullptr);
+  auto first = build_snapshot(config, nullptr, services_);
   if (!first) return std::unexpected(first.error());
   holder_.set(std::move(*first));
   return {};
@@ -58,7 +59,7 @@ bool reloader::run() {
       return false;
     }
   }
-  auto next = build_snapshot(*wanted, running.get());
+  auto next = build_snapshot(*wanted, running.get(), services_);
   if (!next) {
     spdlog::error("reload refused, the running configuration stays: {}", next.error());
     return false;

@@ -14,9 +14,9 @@ namespace weir::gateway {
 
 class reloader final {
  public:
-  // `holder` outlives the reloader.
-  reloader(std::filesystem::path config_file, snapshot_holder& holder)
-      : config_file_(std::move(config_file)), holder_(holder) {}
+  // `holder` and `services` outlive the reloader.
+  reloader(std::filesystem::path config_file, snapshot_holder& holder, fleet_services& services)
+      : config_file_(std::move(config_file)), holder_(holder), services_(services) {}
 
   std::expected<void, std::string> start(const config::gateway_config& config);
 
@@ -32,6 +32,7 @@ class reloader final {
 
   std::filesystem::path config_file_;
   snapshot_holder& holder_;
+  fleet_services& services_;
   std::vector<std::shared_ptr<upstream::engine_upstream>> retired_;
 };
 

@@ -10,6 +10,8 @@ std::string_view to_text(verdict why) noexcept {
       return "eligible";
     case verdict::not_ready:
       return "not_ready";
+    case verdict::at_capacity:
+      return "at_capacity";
     case verdict::no_images:
       return "no_images";
     case verdict::no_structured_output:
@@ -28,10 +30,12 @@ verdict check_eligibility(const request_facts& facts, const target_view& target)
   if (facts.needs_structured_output && !target.structured_output) return verdict::no_structured_output;
   if (facts.needs_forced_tool && !target.forced_tools) return verdict::no_forced_tools;
   // Subtraction instead of a sum: both counts come from outside and must not overflow.
-  if (facts.output_tokens_min > target.context_tokens ||
-      facts.prompt_tokens > target.context_tokens - facts.output_tokens_min) {
+  if (target.context_tokens > 0 && (facts.output_tokens_min > target.context_tokens ||
+                                    facts.prompt_tokens > target.context_tokens - facts.output_tokens_min)) {
     return verdict::context_too_small;
   }
+  // Last: what a target can never do says more than that it is busy.
+  if (target.full) return verdict::at_capacity;
   return verdict::eligible;
 }
 

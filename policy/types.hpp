@@ -22,8 +22,9 @@ struct request_facts {
 // One target as it stands now.
 struct target_view {
   std::string_view name;
-  std::int64_t context_tokens = 0;
+  std::int64_t context_tokens = 0;  // 0 = not known
   bool ready = false;
+  bool full = false;  // at its limit of requests at once
   bool takes_images = false;
   bool structured_output = false;
   bool forced_tools = false;
@@ -33,6 +34,7 @@ enum class verdict {
   chosen,
   eligible,              // could serve, another was picked
   not_ready,             // loading, failed or draining
+  at_capacity,           // as many requests run as it takes
   no_images,             // the request holds images, the target takes none
   no_structured_output,  // the target cannot guarantee a JSON format
   no_forced_tools,       // the target cannot guarantee a tool call

@@ -18,8 +18,7 @@ bool is_tool_name(std::string_view name) {
          });
 }
 
-void read_part(field_reader& in, simdjson::dom::object part, std::string& text,
-               policy::request_facts& facts) {
+void read_part(field_reader& in, simdjson::dom::object part, std::string& text) {
   std::string_view type;
   if (part.at_key("type").get(type)) return in.fail("content", "parts need a 'type'");
   if (type == "text") {
@@ -32,13 +31,13 @@ void read_part(field_reader& in, simdjson::dom::object part, std::string& text,
     if (part.at_key("refusal").get(piece)) return in.fail("content", "parts of type 'refusal' need a string");
     text += piece;
   } else if (type == "image_url") {
-    facts.needs_image = true;
+    in.fail("content", "parts of type 'image_url' are not supported; send text");
   } else {
     in.fail("content", fmt::format("parts of type '{}' are not supported; send text", excerpt(type)));
   }
 }
 
-void read_content(field_reader& in, std::string& text, policy::request_facts& facts) {
+void read_content(field_reader& in, std::string& text) {
   const auto value = in.find("content");
   if (!value) return;
   std::string_view plain;
@@ -53,7 +52,7 @@ void read_content(field_reader& in, std::string& text, policy::request_facts& fa
   for (const auto entry : parts) {
     simdjson::dom::object part;
     if (entry.get(part)) return in.fail("content", "parts must be objects");
-    read_part(in, part, text, facts);
+    read_part(in, part, text);
   }
 }
 
@@ -77,13 +76,13 @@ void read_tool_calls(field_reader& in, chat_message& message) {
   }
 }
 
-void read_message(field_reader& in, chat_message& message, policy::request_facts& facts) {
+void read_message(field_reader& in, chat_message& message) {
   in.text("role", message.role);
   static constexpr std::string_view k_roles[] = {"system", "developer", "user", "assistant", "tool"};
   if (in.ok() && std::find(std::begin(k_roles), std::end(k_roles), message.role) == std::end(k_roles)) {
     in.fail("role", "must be one of system, developer, user, assistant, tool");
   }
-  read_content(in, message.content, facts);
+  read_content(in, message.content);
   const bool has_content = in.find("content").has_value();
   if (message.role == "assistant") {
     read_tool_calls(in, message);
@@ -110,7 +109,7 @@ void read_messages(field_reader& in, chat_request& out) {
     simdjson::dom::object object;
     if (entry.get(object)) return in.fail(fmt::format("messages[{}]", index), "must be an object");
     field_reader inner(object, fmt::format("messages[{}]", index));
-    read_message(inner, out.prompt.messages.emplace_back(), out.facts);
+    read_message(inner, out.prompt.messages.emplace_back());
     in.adopt(inner);
     if (!in.ok()) return;
   }
@@ -146,26 +145,21 @@ void read_tool_choice(field_reader& in, chat_request& out) {
   if (!choice->get(word)) {
     if (word == "none") {
       out.prompt.tools_json.clear();
-    } else if (word == "required") {
-      out.facts.needs_forced_tool = true;
-    } else if (word != "auto") {
+    } else if (word != "auto" && word != "required") {
       in.fail("tool_choice", "must be none, auto, required or an object that names a function");
     }
     if (word == "required" && out.prompt.tools_json.empty())
       in.fail("tool_choice", "'required' needs 'tools'");
     return;
   }
-  if (choice->get(named)) return in.fail("tool_choice", "must be none, auto, required or an object");
-  out.facts.needs_forced_tool = true;
+  if (choice->get(named)) in.fail("tool_choice", "must be none, auto, required or an object");
 }
 
-void read_output_format(field_reader& in, chat_request& out) {
+void read_output_format(field_reader& in) {
   if (const auto format = in.object("response_format")) {
     std::string_view type;
     if (format->at_key("type").get(type)) return in.fail("response_format", "needs a 'type'");
-    if (type == "json_object" || type == "json_schema") {
-      out.facts.needs_structured_output = true;
-    } else if (type != "text") {
+    if (type != "text" && type != "json_object" && type != "json_schema") {
       in.fail("response_format", "must be of type text, json_object or json_schema");
     }
   }
@@ -191,7 +185,7 @@ void read_logprobs(field_reader& in, generation_options& out) {
 
 }  // namespace
 
-result<chat_request> parse_chat_request(std::string_view body) {
+result<chat_request> parse_chat_request(const std::string& body) {
   const auto document = json_document::parse(body);
   if (!document) return std::unexpected(document.error());
   chat_request out;
@@ -200,7 +194,7 @@ result<chat_request> parse_chat_request(std::string_view body) {
   read_messages(in, out);
   read_tools(in, out);
   read_tool_choice(in, out);
-  read_output_format(in, out);
+  read_output_format(in);
   read_logprobs(in, out.options);
   if (!in.ok()) return std::unexpected(*in.first_error());
   return out;

@@ -7,7 +7,6 @@
 
 #include "engine/text/chat_format.hpp"
 #include "gateway/api/options.hpp"
-#include "policy/types.hpp"
 
 namespace weir::gateway::api {
 
@@ -19,9 +18,8 @@ inline constexpr std::size_t k_parts_max = 4096;          // content parts of on
 struct chat_request {
   generation_options options;
   engine::text::chat_prompt prompt;
-  policy::request_facts facts;  // what the request needs of a target; token counts come later
 };
 
-result<chat_request> parse_chat_request(std::string_view body);
+result<chat_request> parse_chat_request(const std::string& body);
 
 }  // namespace weir::gateway::api

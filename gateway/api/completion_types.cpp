@@ -69,7 +69,7 @@ void read_unsupported(field_reader& in, const completion_request& out) {
 
 }  // namespace
 
-result<completion_request> parse_completion_request(std::string_view body) {
+result<completion_request> parse_completion_request(const std::string& body) {
   const auto document = json_document::parse(body);
   if (!document) return std::unexpected(document.error());
   completion_request out;

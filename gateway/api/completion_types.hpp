@@ -23,6 +23,6 @@ struct completion_request {
   bool echo = false;
 };
 
-result<completion_request> parse_completion_request(std::string_view body);
+result<completion_request> parse_completion_request(const std::string& body);
 
 }  // namespace weir::gateway::api

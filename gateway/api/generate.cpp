@@ -1,56 +1,36 @@
 #include <memory>
 
 #include "gateway/api/endpoints.hpp"
+#include "gateway/api/generation_call.hpp"
 #include "gateway/relay/relay.hpp"
 
 namespace weir::gateway::api {
 
 namespace {
 
-template <class Request>
-task<void> serve_generation(request_context& context, result<Request> parsed,
-                            const policy::request_facts& facts, std::string_view id_prefix) {
-  if (!parsed) {
-    co_await relay::refuse(context, parsed.error());
+task<void> serve_generation(request_context& context, generation_kind kind, std::string_view id_prefix) {
+  auto body = co_await relay::read_json_body(context);
+  if (!body) {
+    co_await relay::refuse(context, body.error());
     co_return;
   }
-  const auto request = std::make_shared<const Request>(std::move(*parsed));
-  const auto target = relay::choose_target(context, request->options.model, facts);
-  if (!target) {
-    co_await relay::refuse(context, target.error());
+  auto call = read_generation_call(kind, std::move(*body));
+  if (!call) {
+    co_await relay::refuse(context, call.error());
     co_return;
   }
-  auto identity = relay::make_identity(id_prefix, request->options.model);
-  auto started = co_await (*target)->start(request, std::move(identity));
-  if (!started) {
-    co_await relay::refuse(context, started.error());
-    co_return;
-  }
-  co_await relay::pump(context, std::move(*started), request->options.stream);
+  auto shared = std::make_shared<const generation_call>(std::move(*call));
+  co_await relay::relay_call(context, std::move(shared), id_prefix);
 }
 
 }  // namespace
 
 task<void> serve_chat(request_context& context) {
-  auto body = co_await relay::read_json_body(context);
-  if (!body) {
-    co_await relay::refuse(context, body.error());
-    co_return;
-  }
-  auto parsed = parse_chat_request(*body);
-  const auto facts = parsed ? parsed->facts : policy::request_facts{};
-  co_await serve_generation(context, std::move(parsed), facts, "chatcmpl-");
+  co_await serve_generation(context, generation_kind::chat, "chatcmpl-");
 }
 
 task<void> serve_completions(request_context& context) {
-  auto body = co_await relay::read_json_body(context);
-  if (!body) {
-    co_await relay::refuse(context, body.error());
-    co_return;
-  }
-  auto parsed = parse_completion_request(*body);
-  const policy::request_facts facts;
-  co_await serve_generation(context, std::move(parsed), facts, "cmpl-");
+  co_await serve_generation(context, generation_kind::completions, "cmpl-");
 }
 
 }  // namespace weir::gateway::api

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <vector>
 
@@ -12,37 +13,57 @@ namespace {
 
 using simdjson::dom::element_type;
 
-// Empty when no object in the tree holds a key twice. Depth is bounded by the parser.
-std::string find_duplicate(simdjson::dom::element element) {
+constexpr std::size_t k_few_fields = 12;  // up to here comparing all pairs beats sorting
+
+bool has_twice_few(simdjson::dom::object object, std::string_view& twice) {
+  std::array<std::string_view, k_few_fields> seen;
+  std::size_t count = 0;
+  for (const auto field : object) {
+    for (std::size_t i = 0; i < count; ++i) {
+      if (seen[i] == field.key) return twice = field.key, true;
+    }
+    seen[count++] = field.key;
+  }
+  return false;
+}
+
+bool has_twice_many(simdjson::dom::object object, std::string_view& twice) {
+  std::vector<std::string_view> keys;
+  for (const auto field : object) keys.push_back(field.key);
+  std::sort(keys.begin(), keys.end());
+  const auto found = std::adjacent_find(keys.begin(), keys.end());
+  if (found == keys.end()) return false;
+  twice = *found;
+  return true;
+}
+
+// Whether an object in the tree holds a key twice. Depth is bounded by the parser.
+bool find_duplicate(simdjson::dom::element element, std::string_view& twice) {
   if (element.type() == element_type::ARRAY) {
     const simdjson::dom::array array = element.get_array().value_unsafe();
-    for (const auto child : array) {
-      if (auto key = find_duplicate(child); !key.empty()) return key;
-    }
-    return {};
+    return std::any_of(array.begin(), array.end(), [&](auto child) { return find_duplicate(child, twice); });
   }
-  if (element.type() != element_type::OBJECT) return {};
-  std::vector<std::string_view> keys;
+  if (element.type() != element_type::OBJECT) return false;
   const simdjson::dom::object object = element.get_object().value_unsafe();
+  // Object sizes saturate in the parser, far above the bound.
+  const bool few = object.size() <= k_few_fields;
+  if (few ? has_twice_few(object, twice) : has_twice_many(object, twice)) return true;
   for (const auto field : object) {
-    keys.push_back(field.key);
-    if (auto key = find_duplicate(field.value); !key.empty()) return key;
+    if (find_duplicate(field.value, twice)) return true;
   }
-  std::sort(keys.begin(), keys.end());
-  const auto twice = std::adjacent_find(keys.begin(), keys.end());
-  return twice == keys.end() ? std::string() : "'" + std::string(excerpt(*twice)) + "'";
+  return false;
 }
 
 }  // namespace
 
-result<json_document> json_document::parse(std::string_view body) {
+result<simdjson::dom::object> parse_object(simdjson::dom::parser& parser, const std::string& body) {
   if (body.empty()) return fail(errc::bad_request, "the body is empty; expected a JSON object");
-  json_document doc;
-  doc.parser_ = std::make_unique<simdjson::dom::parser>();
-  if (doc.parser_->allocate(std::max<std::size_t>(body.size(), 64), k_json_depth_max + 1)) {
+  const bool padded = body.capacity() - body.size() >= simdjson::SIMDJSON_PADDING;
+  const bool fits = parser.capacity() >= body.size() && parser.max_depth() == k_json_depth_max + 1;
+  if (!fits && parser.allocate(std::max<std::size_t>(body.size(), 4096), k_json_depth_max + 1)) {
     return fail(errc::overloaded, "no memory for a body of this size");
   }
-  const auto parsed = doc.parser_->parse(body.data(), body.size());
+  const auto parsed = parser.parse(body.data(), body.size(), !padded);
   if (parsed.error() == simdjson::DEPTH_ERROR) {
     return fail(errc::bad_request,
                 fmt::format("the JSON body is nested deeper than {} levels", k_json_depth_max));
@@ -51,12 +72,24 @@ result<json_document> json_document::parse(std::string_view body) {
     return fail(errc::bad_request,
                 fmt::format("the body is not valid JSON: {}", simdjson::error_message(parsed.error())));
   }
-  if (parsed.value_unsafe().get_object().get(doc.root_)) {
+  simdjson::dom::object root;
+  if (parsed.value_unsafe().get_object().get(root)) {
     return fail(errc::bad_request, "the body must be a JSON object");
   }
-  if (const auto key = find_duplicate(parsed.value_unsafe()); !key.empty()) {
-    return fail(errc::bad_request, fmt::format("an object in the body has the key {} twice", key));
+  std::string_view twice;
+  if (find_duplicate(parsed.value_unsafe(), twice)) {
+    return fail(errc::bad_request,
+                fmt::format("an object in the body has the key '{}' twice", excerpt(twice)));
   }
+  return root;
+}
+
+result<json_document> json_document::parse(const std::string& body) {
+  json_document doc;
+  doc.parser_ = std::make_unique<simdjson::dom::parser>();
+  const auto root = parse_object(*doc.parser_, body);
+  if (!root) return std::unexpected(root.error());
+  doc.root_ = *root;
   return doc;
 }
 

@@ -18,11 +18,15 @@ namespace weir::gateway::api {
 
 inline constexpr std::size_t k_json_depth_max = 64;
 
+// Parses a body into `parser`; the object is valid until its next use. A body whose capacity reaches
+// SIMDJSON_PADDING bytes past its end is parsed in place, any other from a copy.
+result<simdjson::dom::object> parse_object(simdjson::dom::parser& parser, const std::string& body);
+
 // A parsed body; elements stay valid as long as this lives.
 class json_document final {
  public:
   // The body must be one JSON object.
-  static result<json_document> parse(std::string_view body);
+  static result<json_document> parse(const std::string& body);
 
   simdjson::dom::object root() const noexcept { return root_; }
 

@@ -11,8 +11,9 @@ namespace {
 void append_model(std::string& out, const model_entry& model) {
   out += R"({"id":)";
   append_quoted(out, model.name);
-  out += fmt::format(R"(,"object":"model","created":{},"owned_by":"weir","max_model_len":{}}})",
-                     model.created_s, model.context_tokens);
+  out += fmt::format(R"(,"object":"model","created":{},"owned_by":"weir")", model.created_s);
+  if (model.context_tokens > 0) out += fmt::format(R"(,"max_model_len":{})", model.context_tokens);
+  out += '}';
 }
 
 }  // namespace

@@ -39,6 +39,10 @@ struct limits_config {
   std::int64_t first_token_timeout_ms = 60'000;
   std::int64_t inter_token_timeout_ms = 60'000;
   std::int64_t drain_grace_ms = 600'000;  // running requests may finish for this long after SIGTERM
+  std::int64_t reply_bytes = 64LL << 20;  // one whole reply of a target; beyond it 502
+  std::int64_t event_bytes = 1LL << 20;   // one event of a stream; beyond it the stream ends
+  std::int64_t stream_budget_bytes = 1LL
+                                     << 30;  // all replies held at once; beyond it the one that grows ends
 };
 
 struct key_config {
@@ -68,9 +72,31 @@ struct engine_target_config {
   friend bool operator==(const engine_target_config&, const engine_target_config&) = default;
 };
 
+// A replica or hosted API that speaks OpenAI's wire. A time of 0 takes the value of limits.
+struct http_target_config {
+  std::string base_url;                // https://host:8000/v1
+  std::string model;                   // the name it serves under; empty: the name of our model
+  std::filesystem::path api_key_file;  // its only line is sent as bearer token; read at load
+  std::filesystem::path ca_file;       // PEM; empty: the system's authorities
+  std::int64_t connections = 1024;     // requests at once, over all I/O threads
+  std::int64_t connect_timeout_ms = 2'000;
+  std::int64_t tls_timeout_ms = 5'000;
+  std::int64_t request_timeout_ms = 0;
+  std::int64_t first_token_timeout_ms = 0;
+  std::int64_t inter_token_timeout_ms = 0;
+  std::int64_t context_tokens = 0;  // 0 = not known: the target judges
+  bool images = true;
+  bool structured_output = true;
+  bool forced_tools = true;
+
+  friend bool operator==(const http_target_config&, const http_target_config&) = default;
+};
+
 struct target_config {
   std::string name;
+  bool is_http = false;  // which of the two kinds counts
   engine_target_config engine;
+  http_target_config http;
   mark at;
 };
 

@@ -55,6 +55,9 @@ void read_limits(map_reader& in, limits_config& out) {
   in.integer("first_token_timeout_ms", out.first_token_timeout_ms, {10, k_timeout_max_ms});
   in.integer("inter_token_timeout_ms", out.inter_token_timeout_ms, {10, k_timeout_max_ms});
   in.integer("drain_grace_ms", out.drain_grace_ms, {0, k_timeout_max_ms});
+  in.bytes("reply_bytes", out.reply_bytes, {1024, 1LL << 30});
+  in.bytes("event_bytes", out.event_bytes, {1024, 64LL << 20});
+  in.bytes("stream_budget_bytes", out.stream_budget_bytes, {1 << 20, k_tebibyte});
 }
 
 void read_auth(map_reader& in, auth_config& out) {
@@ -71,9 +74,28 @@ void read_auth(map_reader& in, auth_config& out) {
   });
 }
 
+void read_http_target(map_reader& in, http_target_config& out) {
+  in.text("base_url", out.base_url);
+  in.text("model", out.model);
+  in.file_path("api_key_file", out.api_key_file);
+  in.file_path("ca_file", out.ca_file);
+  in.integer("connections", out.connections, {1, 1'000'000});
+  in.integer("connect_timeout_ms", out.connect_timeout_ms, {1, k_timeout_max_ms});
+  in.integer("tls_timeout_ms", out.tls_timeout_ms, {1, k_timeout_max_ms});
+  in.integer("request_timeout_ms", out.request_timeout_ms, {1, k_timeout_max_ms});
+  in.integer("first_token_timeout_ms", out.first_token_timeout_ms, {1, k_timeout_max_ms});
+  in.integer("inter_token_timeout_ms", out.inter_token_timeout_ms, {1, k_timeout_max_ms});
+  in.integer("context_tokens", out.context_tokens, {1, 1LL << 40});
+  in.flag("images", out.images);
+  in.flag("structured_output", out.structured_output);
+  in.flag("forced_tools", out.forced_tools);
+}
+
 void read_target(map_reader& in, target_config& out) {
   in.text("name", out.name);
-  if (!in.has("engine")) in.fail("", "needs a kind: engine");
+  out.is_http = in.has("http");
+  if (in.has("engine") == out.is_http) in.fail("", "needs one kind: engine or http");
+  in.map("http", [&](map_reader& h) { read_http_target(h, out.http); });
   in.map("engine", [&](map_reader& e) {
     e.file_path("model_dir", out.engine.model_dir);
     e.choice("backend", out.engine.backend, {"cpu", "reference"});

@@ -5,6 +5,7 @@
 #include <set>
 #include <system_error>
 
+#include "gateway/config/base_url.hpp"
 #include "gateway/config/load.hpp"
 
 namespace weir::gateway::config {
@@ -87,14 +88,33 @@ class checker {
       check_name(t.name, t.at, key + ".name");
       if (!target_names_.insert(t.name).second)
         fail(t.at, key + ".name", fmt::format("'{}' is taken", t.name));
-      if (t.engine.model_dir.empty()) fail(t.at, key + ".engine.model_dir", "needs a checkpoint folder");
-      check_file(t.engine.model_dir, t.at, key + ".engine.model_dir");
-      if (t.engine.step_tokens < t.engine.sequences) {
-        fail(t.at, key + ".engine.step_tokens",
-             fmt::format("{} is below sequences ({}): a step holds one token of each running sequence",
-                         t.engine.step_tokens, t.engine.sequences));
+      if (t.is_http) {
+        check_http_target(t, key + ".http");
+      } else {
+        check_engine_target(t, key + ".engine");
       }
     }
+  }
+
+  void check_engine_target(const target_config& t, const std::string& key) {
+    if (t.engine.model_dir.empty()) fail(t.at, key + ".model_dir", "needs a checkpoint folder");
+    check_file(t.engine.model_dir, t.at, key + ".model_dir");
+    if (t.engine.step_tokens < t.engine.sequences) {
+      fail(t.at, key + ".step_tokens",
+           fmt::format("{} is below sequences ({}): a step holds one token of each running sequence",
+                       t.engine.step_tokens, t.engine.sequences));
+    }
+  }
+
+  void check_http_target(const target_config& t, const std::string& key) {
+    if (t.http.base_url.empty()) {
+      fail(t.at, key + ".base_url", "needs the address of the target, as https://host:8000/v1");
+    } else if (const auto url = parse_base_url(t.http.base_url); !url) {
+      fail(t.at, key + ".base_url", url.error());
+    }
+    if (!t.http.model.empty()) check_name(t.http.model, t.at, key + ".model");
+    check_file(t.http.api_key_file, t.at, key + ".api_key_file");
+    check_file(t.http.ca_file, t.at, key + ".ca_file");
   }
 
   void check_models() {

@@ -1,5 +1,7 @@
 #include "gateway/http/connection.hpp"
 
+#include <sys/socket.h>
+
 #include <algorithm>
 #include <array>
 #include <boost/asio/as_tuple.hpp>
@@ -9,6 +11,7 @@
 #include <boost/asio/ssl/error.hpp>
 #include <boost/system/system_error.hpp>
 #include <cassert>
+#include <cerrno>
 #include <utility>
 
 namespace weir::gateway::http {
@@ -112,6 +115,20 @@ bool connection::gone() const noexcept {
          (peer_ == peer_state::half_closed && settings_.half_close_aborts);
 }
 
+// A read that is pending has seen all there is; without one the socket is asked.
+bool connection::quiet() {
+  if (peer_ != peer_state::open || broken_ || !buffer_.unread().empty()) return false;
+  if (read_pending_) return true;
+  char byte = 0;
+  const auto seen = ::recv(transport_.socket().native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+  return seen < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
+}
+
+void connection::expect_reply() {
+  expects_reply_ = true;
+  start_read(k_idle_buffer_bytes);
+}
+
 void connection::start_read(std::size_t bytes_max) {
   if (read_pending_ || peer_ != peer_state::open) return;
   const std::span<char> room = buffer_.prepare(bytes_max);
@@ -136,6 +153,8 @@ void connection::finish_read(const error_code& ec, std::size_t bytes) {
     const bool fin = ec == asio::error::eof || ec == asio::ssl::error::stream_truncated;
     peer_ = fin ? peer_state::half_closed : peer_state::failed;
   }
+  if (expects_reply_ && guarded_ && !waiting_)
+    guard(std::min(watchdog_deadline_, clock::now() + k_early_reply_wait));
   if (watcher_ == nullptr) return wake();
   if (!ec) return read_ahead();
   if (gone()) watcher_->emit(asio::cancellation_type::all);
@@ -180,6 +199,7 @@ task<bool> connection::write(std::span<const asio::const_buffer> buffers) {
   const auto rest = [&] {
     return std::span<const asio::const_buffer>(left).subspan(first, buffers.size() - first);
   };
+  const std::uint64_t received_before = received_bytes_;
   error_code ec;
   const std::size_t sent_bytes = transport_.try_write(buffers, ec);
   advance(sent_bytes);
@@ -190,7 +210,8 @@ task<bool> connection::write(std::span<const asio::const_buffer> buffers) {
   broken_ = true;  // until all is out: a cancelled write leaves half a message behind
   if (ec && ec != asio::error::would_block && ec != asio::error::try_again) co_return false;
   while (first < buffers.size()) {
-    guard(clock::now() + settings_.write_idle);
+    const bool answered = expects_reply_ && received_bytes_ > received_before;
+    guard(clock::now() + (answered ? k_early_reply_wait : settings_.write_idle));
     const std::span<const asio::const_buffer> unsent = rest();
     const auto [failed, bytes] = co_await transport_.write_some(unsent);
     if (failed) {

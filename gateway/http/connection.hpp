@@ -1,12 +1,12 @@
-// The bytes of one connection, to a client or to an upstream: at most one read outstanding, into a bounded buffer, and one write;
-// every wait has a deadline. It knows no HTTP.
+// The bytes of one connection, to a client or to an upstream: at most one read outstanding, into a bounded
+// buffer, and one write; every wait has a deadline. It knows no HTTP.
 //
 // One read stays outstanding while somebody waits or watches, also while a handler runs: on a client's
-// connection that read is both the read-ahead of the next request and the disconnect watch. Deadlines are kept
-// by one lazy timer: moving a deadline later costs nothing, the timer looks again when it fires. Invariants:
-// unread() may move only while no read is pending; a wait and a write never overlap; after a failed write the
-// connection is good for close() only; close() must be called, since callbacks hold the connection by shared
-// pointer. Threads: one I/O thread.
+// connection that read is both the read-ahead of the next request and the disconnect watch. Deadlines are
+// kept by one lazy timer: moving a deadline later costs nothing, the timer looks again when it fires.
+// Invariants: unread() may move only while no read is pending; a wait and a write never overlap; after a
+// failed write the connection is good for close() only; close() must be called, since callbacks hold the
+// connection by shared pointer. Threads: one I/O thread.
 #pragma once
 
 #include <boost/asio/cancellation_signal.hpp>
@@ -37,6 +37,7 @@ class connection final : public std::enable_shared_from_this<connection> {
 
   connection(tcp_socket socket, asio::ssl::context* tls, const http_settings& settings);
 
+  io_executor executor() { return transport_.socket().get_executor(); }
   bool is_tls() const noexcept { return transport_.is_tls(); }
   SSL* tls_handle() noexcept { return transport_.tls_handle(); }  // null when plain
   // False: refused or too slow.
@@ -61,6 +62,14 @@ class connection final : public std::enable_shared_from_this<connection> {
   // operation_aborted where the calling task was cancelled.
   task<bool> write(std::span<const asio::const_buffer> buffers);
   bool broken() const noexcept { return broken_; }
+
+  // Whether the peer has kept the connection open and sent nothing: fit for a next request of ours.
+  bool quiet();
+  void read_while_idle() { start_read(k_idle_buffer_bytes); }  // lets quiet() see into a TLS stream
+
+  // Reads while a request of ours is written: a peer that answers before it has all of it will not take much
+  // more, so the write then ends within k_early_reply_wait, as failed.
+  void expect_reply();
 
   // Ends the connection so that the peer can still read what was sent: FIN (close_notify), then reads on
   // until the peer closes or the linger limits are reached.
@@ -104,9 +113,10 @@ class connection final : public std::enable_shared_from_this<connection> {
   clock::time_point watchdog_deadline_{};
   std::uint64_t watchdog_generation_ = 0;
   bool watchdog_armed_ = false;
-  bool guarded_ = false;    // an operation is under the watchdog
-  bool waiting_ = false;    // it is a wait, which ends by timed_out_; a guarded write closes the socket
+  bool guarded_ = false;  // an operation is under the watchdog
+  bool waiting_ = false;  // it is a wait, which ends by timed_out_; a guarded write closes the socket
   bool timed_out_ = false;
+  bool expects_reply_ = false;
   unsigned immediate_writes_ = 0;
 };
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
 #include <utility>
 
 #include "gateway/http/limits.hpp"
@@ -192,17 +191,8 @@ head_parser::step head_parser::take_field(std::string_view buffer, std::string_v
 
 head_parser::step head_parser::take_content_length(std::string_view value) {
   if (content_length_) return refuse(400, "two Content-Length fields");
-  if (value.empty() || !std::all_of(value.begin(), value.end(), is_digit)) {
-    return refuse(400, "a Content-Length that is not a decimal number");
-  }
-  constexpr auto k_max = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
-  std::uint64_t length = 0;
-  for (char c : value) {
-    const auto digit = static_cast<std::uint64_t>(c - '0');
-    if (length > (k_max - digit) / 10) return refuse(400, "a Content-Length over 2^63-1");
-    length = length * 10 + digit;
-  }
-  content_length_ = length;
+  content_length_ = parse_content_length(value);
+  if (!content_length_) return refuse(400, "a Content-Length that is not a decimal number below 2^63");
   return {};
 }
 
@@ -214,14 +204,7 @@ head_parser::step head_parser::take_transfer_encoding(std::string_view value) {
 }
 
 head_parser::step head_parser::take_connection(std::string_view value) {
-  while (!value.empty()) {
-    const std::size_t comma = std::min(value.find(','), value.size());
-    const std::string_view option = trim_ows(value.substr(0, comma));
-    if (!option.empty() && !is_token(option)) return refuse(400, "a malformed Connection field");
-    connection_close_ = connection_close_ || iequals(option, "close");
-    connection_keep_alive_ = connection_keep_alive_ || iequals(option, "keep-alive");
-    value.remove_prefix(std::min(comma + 1, value.size()));
-  }
+  if (!read_connection_options(value, connection_)) return refuse(400, "a malformed Connection field");
   return {};
 }
 
@@ -231,7 +214,7 @@ head_parser::step head_parser::finish() {
   if (expect_unknown_) return refuse(417, "an Expect other than 100-continue");
   // RFC 9110 section 10.1.1: an HTTP/1.0 client cannot understand 100 Continue.
   expect_continue_ = expect_seen_ && !http_1_0() && framing_ != body_framing::none;
-  keep_alive_ = !connection_close_ && (!http_1_0() || connection_keep_alive_);
+  keep_alive_ = !connection_.close && (!http_1_0() || connection_.keep_alive);
   return {};
 }
 

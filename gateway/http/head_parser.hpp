@@ -101,8 +101,7 @@ class head_parser final {
   std::optional<coding> coding_;
   bool expect_seen_ = false;
   bool expect_unknown_ = false;
-  bool connection_close_ = false;
-  bool connection_keep_alive_ = false;
+  connection_options connection_;
   body_framing framing_ = body_framing::none;
   bool keep_alive_ = true;
   bool expect_continue_ = false;

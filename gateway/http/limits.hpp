@@ -20,6 +20,11 @@ inline constexpr std::size_t k_leading_empty_lines_max = 2;  // RFC 9112 section
 inline constexpr std::size_t k_host_bytes_max = 255 + 6;     // a DNS name and ":65535"
 inline constexpr std::size_t k_request_id_bytes_max = 128;
 
+// Reply heads of upstreams. Larger than ours: hosted APIs send many fields of their own.
+inline constexpr std::size_t k_reply_head_bytes_max = 64 * 1024;
+inline constexpr std::size_t k_reply_fields_max = 200;
+inline constexpr std::size_t k_interim_replies_max = 8;  // 1xx before the final head
+
 // Chunked body. Extensions and trailers carry nothing that we use: room for what is seen in practice, none
 // for floods.
 inline constexpr std::size_t k_chunk_size_digits_max = 16;              // a 64-bit size; more is padding
@@ -31,6 +36,7 @@ inline constexpr std::size_t k_trailer_bytes_max = 8 * 1024;
 // comes in.
 inline constexpr std::size_t k_idle_buffer_bytes = 4 * 1024;  // 10,000 idle connections hold 40 MB
 inline constexpr std::size_t k_head_buffer_bytes = k_head_bytes_max + k_idle_buffer_bytes;
+inline constexpr std::size_t k_reply_head_buffer_bytes = k_reply_head_bytes_max + k_idle_buffer_bytes;
 inline constexpr std::size_t k_body_buffer_bytes = 64 * 1024;      // what one read call returns at most
 inline constexpr std::size_t k_body_growth_bytes_min = 16 * 1024;  // first allocation of a body string
 inline constexpr std::size_t k_pipeline_depth_max = 16;
@@ -55,6 +61,9 @@ inline constexpr std::size_t k_refusals_max = 64;  // 503s over the connection c
 inline constexpr std::chrono::milliseconds k_drain_first_byte{
     200};                                                     // a first request under way when a drain begins
 inline constexpr std::chrono::milliseconds k_cut_wait{2000};  // for cancelled exchanges to unwind in stop()
+
+// A peer that answers while we still write to it.
+inline constexpr std::chrono::milliseconds k_early_reply_wait{200};
 
 static_assert(k_request_line_bytes_max < k_head_bytes_max, "a longest request line leaves room for fields");
 static_assert(k_host_bytes_max < k_head_bytes_max);

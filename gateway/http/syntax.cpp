@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 
 #include "gateway/http/limits.hpp"
 
@@ -227,6 +228,30 @@ coding parse_transfer_encoding(std::string_view value) noexcept {
     ++i;
     skip_space();
   }
+}
+
+std::optional<std::uint64_t> parse_content_length(std::string_view value) noexcept {
+  if (value.empty() || !std::all_of(value.begin(), value.end(), is_digit)) return std::nullopt;
+  constexpr auto k_max = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+  std::uint64_t length = 0;
+  for (const char c : value) {
+    const auto digit = static_cast<std::uint64_t>(c - '0');
+    if (length > (k_max - digit) / 10) return std::nullopt;
+    length = length * 10 + digit;
+  }
+  return length;
+}
+
+bool read_connection_options(std::string_view value, connection_options& out) noexcept {
+  while (!value.empty()) {
+    const std::size_t comma = std::min(value.find(','), value.size());
+    const std::string_view option = trim_ows(value.substr(0, comma));
+    if (!option.empty() && !is_token(option)) return false;
+    out.close = out.close || iequals(option, "close");
+    out.keep_alive = out.keep_alive || iequals(option, "keep-alive");
+    value.remove_prefix(std::min(comma + 1, value.size()));
+  }
+  return true;
 }
 
 }  // namespace weir::gateway::http

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <expected>
+#include <optional>
 #include <string_view>
 
 namespace weir::gateway::http {
@@ -51,5 +53,16 @@ bool is_host(std::string_view s) noexcept;
 // Transfer-Encoding value: nothing where it is exactly "chunked", else why not.
 enum class coding { chunked, unknown, malformed };
 coding parse_transfer_encoding(std::string_view value) noexcept;
+
+// A Content-Length value below 2^63: digits only, leading zeros allowed.
+std::optional<std::uint64_t> parse_content_length(std::string_view value) noexcept;
+
+struct connection_options {
+  bool close = false;
+  bool keep_alive = false;
+};
+
+// Adds what one Connection field says; false where it is malformed.
+bool read_connection_options(std::string_view value, connection_options& out) noexcept;
 
 }  // namespace weir::gateway::http

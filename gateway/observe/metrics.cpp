@@ -44,9 +44,22 @@ metrics::metrics()
                    .Name("weir_config_reloads_total")
                    .Help("Configuration reloads, by outcome")
                    .Register(*registry_)),
+      attempts_(prometheus::BuildCounter()
+                    .Name("weir_upstream_attempts_total")
+                    .Help("Attempts at HTTP targets, by how they ended")
+                    .Register(*registry_)),
+      upstream_connections_(prometheus::BuildCounter()
+                                .Name("weir_upstream_connections_total")
+                                .Help("Connections to HTTP targets taken for an attempt, new or reused")
+                                .Register(*registry_)),
+      retries_(prometheus::BuildCounter()
+                   .Name("weir_upstream_retries_total")
+                   .Help("Requests sent again because a reused connection had been closed")
+                   .Register(*registry_)),
       in_flight_(&gauge(*registry_, "weir_requests_in_flight", "Requests being answered")),
       connections_(&gauge(*registry_, "weir_connections", "Open client connections")),
-      body_bytes_(&gauge(*registry_, "weir_body_bytes", "Request bodies held in memory")) {
+      body_bytes_(&gauge(*registry_, "weir_body_bytes", "Request bodies held in memory")),
+      reply_bytes_(&gauge(*registry_, "weir_reply_bytes", "Replies of HTTP targets held in memory")) {
   prometheus::BuildGauge()
       .Name("weir_build_info")
       .Help("1, labelled with the version")
@@ -71,6 +84,17 @@ void metrics::request_ended(const request_numbers& n) {
     tokens_.Add({{"model", model}, {"kind", "completion"}})
         .Increment(static_cast<double>(n.completion_tokens));
   }
+}
+
+upstream_counters metrics::upstream(const std::string& target) {
+  upstream_counters out;
+  for (std::size_t i = 0; i < out.attempts.size(); ++i) {
+    out.attempts[i] = &attempts_.Add({{"target", target}, {"outcome", std::string(k_attempt_outcomes[i])}});
+  }
+  out.connections_new = &upstream_connections_.Add({{"target", target}, {"kind", "new"}});
+  out.connections_reused = &upstream_connections_.Add({{"target", target}, {"kind", "reused"}});
+  out.retries = &retries_.Add({{"target", target}});
+  return out;
 }
 
 void metrics::reload_done(bool ok) {

@@ -11,6 +11,8 @@
 #include <string>
 #include <string_view>
 
+#include "gateway/observe/upstream_counters.hpp"
+
 namespace weir::gateway::observe {
 
 struct request_numbers {
@@ -41,9 +43,11 @@ class metrics final {
 
   void request_started() { in_flight_->Increment(); }
   void request_ended(const request_numbers& n);
+  upstream_counters upstream(const std::string& target);
   void reload_done(bool ok);
   void set_connections(double open) { connections_->Set(open); }
   void set_body_bytes(double held) { body_bytes_->Set(held); }
+  void set_reply_bytes(double held) { reply_bytes_->Set(held); }
   void set_engine(const engine_numbers& n);
 
   // Prometheus text format 0.0.4.
@@ -57,9 +61,13 @@ class metrics final {
   prometheus::Family<prometheus::Histogram>& first_token_;
   prometheus::Family<prometheus::Gauge>& engine_gauges_;
   prometheus::Family<prometheus::Counter>& reloads_;
+  prometheus::Family<prometheus::Counter>& attempts_;
+  prometheus::Family<prometheus::Counter>& upstream_connections_;
+  prometheus::Family<prometheus::Counter>& retries_;
   prometheus::Gauge* in_flight_;
   prometheus::Gauge* connections_;
   prometheus::Gauge* body_bytes_;
+  prometheus::Gauge* reply_bytes_;
 };
 
 }  // namespace weir::gateway::observe

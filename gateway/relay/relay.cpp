@@ -1,11 +1,8 @@
 #include "gateway/relay/relay.hpp"
 
 #include <fmt/format.h>
-#include <openssl/rand.h>
 
-#include <array>
 #include <chrono>
-#include <stdexcept>
 
 #include "gateway/api/error_body.hpp"
 #include "gateway/http/syntax.hpp"
@@ -17,6 +14,10 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
+using upstream::time_point;
+
+// For the end of a target's body behind its last event.
+constexpr milliseconds k_settle{200};
 
 bool is_json(std::string_view content_type) {
   constexpr std::string_view k_json = "application/json";
@@ -42,6 +43,8 @@ error why_none(const policy::decision& decision, std::string_view model) {
     case policy::verdict::context_too_small:
       return {errc::context_length, fmt::format("the request does not fit the context of '{}'", model),
               "messages"};
+    case policy::verdict::at_capacity:
+      return {errc::overloaded, fmt::format("every target of '{}' is busy; retry in a moment", model), {}};
     case policy::verdict::not_ready:
     case policy::verdict::eligible:
     case policy::verdict::chosen:
@@ -50,39 +53,56 @@ error why_none(const policy::decision& decision, std::string_view model) {
   return {errc::overloaded, fmt::format("no target of '{}' is ready", model), {}};
 }
 
-task<void> pump_body(api::request_context& context, upstream::response& response) {
-  const auto& limits = context.snap->config.limits;
-  const auto deadline = steady_clock::now() + milliseconds(limits.request_timeout_ms);
-  auto body = co_await response.next(deadline);
-  if (!body || !*body) {
-    const error e = body ? error{errc::upstream_failed, "the target sent no answer", {}} : body.error();
+upstream::time_limits general_limits(const config::limits_config& limits) {
+  return {.whole = milliseconds(limits.request_timeout_ms),
+          .first_token = milliseconds(limits.first_token_timeout_ms),
+          .inter_token = milliseconds(limits.inter_token_timeout_ms)};
+}
+
+void note_usage(api::request_context& context, const upstream::response& response) {
+  const auto usage = response.usage();
+  context.probe.set_tokens(usage.prompt_tokens, usage.completion_tokens);
+}
+
+task<void> pump_body(api::request_context& context, upstream::response& response, time_point deadline) {
+  const auto body = co_await response.next(deadline);
+  if (!body) {
+    const error e = body.error();
     co_await refuse(context, e);
     co_return;
   }
-  const auto usage = response.usage();
-  context.probe.set_tokens(usage.prompt_tokens, usage.completion_tokens);
-  http::reply reply{.body = std::move(**body)};
+  note_usage(context, response);
+  const auto& head = response.head();
+  if (head.status >= 400) context.probe.set_outcome("target_error");
+  http::reply reply{.status = head.status,
+                    .content_type = head.content_type,
+                    .body = std::string(*body),
+                    .headers = head.headers};
   const auto sent = co_await context.exchange.send(std::move(reply));
   if (!sent) context.probe.set_outcome(info(sent.error().code).code);
 }
 
 // A started stream that cannot go on: one error event, then an aborted body, so that no client takes it for
 // complete.
-task<void> break_stream(api::request_context& context, const error& e) {
+task<void> break_stream(api::request_context& context, const error& e, bool error_sent) {
   context.probe.set_outcome(info(e.code).code);
-  if (e.code == errc::client_gone) {
-    context.exchange.abort();
-    co_return;
+  if (e.code != errc::client_gone && !error_sent) {
+    const std::string event = "data: " + api::error_json(e) + "\n\n";
+    co_await context.exchange.write(event);
   }
-  const std::string event = "data: " + api::error_json(e) + "\n\n";
-  co_await context.exchange.write(event);
   context.exchange.abort();
 }
 
-task<void> pump_stream(api::request_context& context, upstream::response& response) {
-  const auto& limits = context.snap->config.limits;
-  const milliseconds inter_token(limits.inter_token_timeout_ms);
-  auto piece = co_await response.next(steady_clock::now() + milliseconds(limits.first_token_timeout_ms));
+task<result<void>> start_stream(api::request_context& context, const upstream::reply_head& head) {
+  http::header_list headers = head.headers;
+  headers.emplace_back("cache-control", "no-cache");
+  headers.emplace_back("x-accel-buffering", "no");
+  co_return co_await context.exchange.start_stream(head.status, head.content_type, std::move(headers));
+}
+
+task<void> pump_stream(api::request_context& context, upstream::response& response, time_point deadline,
+                       milliseconds inter_token) {
+  auto piece = co_await response.next(deadline);
   if (!piece) {
     const error e = piece.error();
     co_await refuse(context, e);
@@ -92,28 +112,24 @@ task<void> pump_stream(api::request_context& context, upstream::response& respon
   // What holds if the client leaves: this coroutine then unwinds at any await below, without another line of
   // it running.
   context.probe.set_outcome(info(errc::client_gone).code);
-  const auto count_tokens = [&] {
-    const auto usage = response.usage();
-    context.probe.set_tokens(usage.prompt_tokens, usage.completion_tokens);
-  };
-  count_tokens();
-  http::header_list headers;
-  headers.emplace_back("cache-control", "no-cache");
-  headers.emplace_back("x-accel-buffering", "no");
-  auto sent =
-      co_await context.exchange.start_stream(200, "text/event-stream; charset=utf-8", std::move(headers));
-  while (sent && piece && *piece) {
-    sent = co_await context.exchange.write(**piece);
+  note_usage(context, response);
+  auto sent = co_await start_stream(context, response.head());
+  while (sent && piece && !piece->empty()) {
+    sent = co_await context.exchange.write(*piece);
+    if (sent && response.complete()) break;
     if (sent) piece = co_await response.next(steady_clock::now() + inter_token);
-    count_tokens();
+    note_usage(context, response);
   }
+  note_usage(context, response);
   if (!sent || !piece) {
     const error e = sent ? piece.error() : sent.error();
-    co_await break_stream(context, e);
+    co_await break_stream(context, e, response.error_sent());
     co_return;
   }
+  // The client has all of it, whenever it leaves now.
+  context.probe.set_outcome({});
   sent = co_await context.exchange.finish();
-  context.probe.set_outcome(sent ? std::string_view() : info(sent.error().code).code);
+  if (sent) co_await response.settle(steady_clock::now() + k_settle);
 }
 
 }  // namespace
@@ -139,9 +155,8 @@ task<void> refuse(api::request_context& context, const error& e) {
   co_await context.exchange.send(std::move(reply));
 }
 
-result<std::shared_ptr<upstream::upstream>> choose_target(api::request_context& context,
-                                                          std::string_view model,
-                                                          const policy::request_facts& facts) {
+result<target_choice> choose_target(api::request_context& context, std::string_view model,
+                                    const policy::request_facts& facts) {
   const auto* entry = context.snap->find_model(model);
   if (entry == nullptr || !context.caller.may_use(entry->name)) {
     return fail(
@@ -157,29 +172,34 @@ result<std::shared_ptr<upstream::upstream>> choose_target(api::request_context& 
   const auto decision = policy::route(facts, views, entry->turn.fetch_add(1, std::memory_order_relaxed));
   if (decision.picked == policy::decision::k_none) return std::unexpected(why_none(decision, entry->name));
   context.probe.set_target(std::string(views[decision.picked].name));
-  return entry->targets[decision.picked];
+  return target_choice{entry, entry->targets[decision.picked].get()};
 }
 
-api::answer_identity make_identity(std::string_view prefix, std::string_view model) {
-  static constexpr std::string_view k_alphabet =
-      "abcdefghijklmnopqrstuvwxyz012345ABCDEFGHIJKLMNOPQRSTUVWXYZ6789-_";
-  std::array<unsigned char, 24> random{};
-  if (RAND_bytes(random.data(), random.size()) != 1)
-    throw std::runtime_error("the system's random source failed");
-  api::answer_identity out;
-  out.id = prefix;
-  for (const unsigned char byte : random) out.id += k_alphabet[byte & 63];
-  out.model = model;
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  out.created_s = std::chrono::duration_cast<std::chrono::seconds>(now).count();
-  return out;
-}
-
-task<void> pump(api::request_context& context, std::unique_ptr<upstream::response> response, bool stream) {
-  if (stream) {
-    co_await pump_stream(context, *response);
+task<void> relay_call(api::request_context& context, std::shared_ptr<const api::generation_call> call,
+                      std::string_view id_prefix) {
+  const auto choice = choose_target(context, call->model, call->facts);
+  if (!choice) {
+    co_await refuse(context, choice.error());
+    co_return;
+  }
+  const auto limits = choice->target->limits(general_limits(context.snap->config.limits));
+  const auto deadline = steady_clock::now() + (call->stream ? limits.first_token : limits.whole);
+  upstream::dispatch request{.call = call,
+                             .model = choice->model->name,
+                             .id_prefix = id_prefix,
+                             .request_id = context.exchange.request_id(),
+                             .deadline = deadline};
+  const auto started = co_await choice->target->start(std::move(request));
+  if (!started) {
+    const error e = started.error();
+    co_await refuse(context, e);
+    co_return;
+  }
+  auto& response = **started;
+  if (response.head().events) {
+    co_await pump_stream(context, response, deadline, limits.inter_token);
   } else {
-    co_await pump_body(context, *response);
+    co_await pump_body(context, response, deadline);
   }
 }
 

@@ -18,14 +18,18 @@ task<result<std::string>> read_json_body(api::request_context& context);
 // Answers `e` unless the client is gone.
 task<void> refuse(api::request_context& context, const error& e);
 
+struct target_choice {
+  const model_entry* model;
+  upstream::upstream* target;  // both live as long as the context's snapshot
+};
+
 // A target of the model for this request, or why none serves it. Applies the caller's model list.
-result<std::shared_ptr<upstream::upstream>> choose_target(api::request_context& context,
-                                                          std::string_view model,
-                                                          const policy::request_facts& facts);
+result<target_choice> choose_target(api::request_context& context, std::string_view model,
+                                    const policy::request_facts& facts);
 
-api::answer_identity make_identity(std::string_view prefix, std::string_view model);
-
-// Passes a started response to the client to its end.
-task<void> pump(api::request_context& context, std::unique_ptr<upstream::response> response, bool stream);
+// Takes a request to a target and its output to the client, to its end. `id_prefix` begins the identifier of
+// an answer that the gateway writes itself.
+task<void> relay_call(api::request_context& context, std::shared_ptr<const api::generation_call> call,
+                      std::string_view id_prefix);
 
 }  // namespace weir::gateway::relay

@@ -1,12 +1,17 @@
 #include "gateway/upstream/engine_upstream.hpp"
 
 #include <fmt/format.h>
+#include <openssl/rand.h>
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/thread_pool.hpp>
 
 #include <algorithm>
+#include <array>
 #include <random>
+#include <stdexcept>
 
+#include "gateway/api/chat_types.hpp"
+#include "gateway/api/completion_types.hpp"
 #include "gateway/api/logprobs_json.hpp"
 #include "gateway/upstream/generation.hpp"
 #include "gateway/upstream/offload.hpp"
@@ -17,6 +22,7 @@ namespace {
 
 // Longer prompts are tokenized away from the I/O thread, so that its other connections go on.
 constexpr std::size_t k_inline_prompt_bytes_max = 64 << 10;
+constexpr std::string_view k_event_stream = "text/event-stream; charset=utf-8";
 
 std::size_t text_bytes(const engine::text::chat_prompt& prompt) {
   std::size_t bytes = prompt.tools_json.size();
@@ -30,35 +36,60 @@ std::size_t text_bytes(const engine::text::chat_prompt& prompt) {
 class engine_response final : public response {
  public:
   engine_response(std::unique_ptr<generation> run, std::unique_ptr<api::response_writer> writer,
-                  std::int64_t prompt_tokens)
-      : run_(std::move(run)), writer_(std::move(writer)), prompt_tokens_(prompt_tokens) {}
-
-  task<result<std::optional<std::string>>> next(time_point deadline) override {
-    std::string bytes;
-    while (bytes.empty() && !done_) {
-      auto events = co_await run_->next(deadline);
-      if (!events) co_return std::unexpected(events.error());
-      for (const auto& event : *events) bytes += writer_->write(event);
-      if (!events->empty()) continue;
-      bytes += writer_->finish(usage());
-      done_ = true;
-    }
-    if (bytes.empty()) co_return std::optional<std::string>();
-    co_return std::optional(std::move(bytes));
+                  std::int64_t prompt_tokens, bool stream)
+      : run_(std::move(run)), writer_(std::move(writer)), prompt_tokens_(prompt_tokens) {
+    head_.events = stream;
+    if (stream) head_.content_type = k_event_stream;
   }
 
-  api::token_usage usage() const noexcept override { return {prompt_tokens_, run_->completion_tokens()}; }
+  const reply_head& head() const noexcept override { return head_; }
+
+  task<result<std::string_view>> next(time_point deadline) override {
+    bytes_.clear();
+    while (bytes_.empty() && !done_) {
+      auto events = co_await run_->next(deadline);
+      if (!events) co_return std::unexpected(events.error());
+      for (const auto& event : *events) bytes_ += writer_->write(event);
+      if (!events->empty()) continue;
+      bytes_ += writer_->finish(usage());
+      done_ = true;
+    }
+    co_return std::string_view(bytes_);
+  }
+
+  bool complete() const noexcept override { return done_; }
+
+  api::token_usage usage() const noexcept override {
+    return {.prompt_tokens = prompt_tokens_, .completion_tokens = run_->completion_tokens()};
+  }
 
  private:
   std::unique_ptr<generation> run_;
   std::unique_ptr<api::response_writer> writer_;
   std::int64_t prompt_tokens_;
+  reply_head head_;
+  std::string bytes_;
   bool done_ = false;
 };
 
 api::writer_mode mode_of(const api::generation_options& options) {
   if (!options.stream) return api::writer_mode::body;
   return options.include_usage ? api::writer_mode::stream_with_usage : api::writer_mode::stream;
+}
+
+api::answer_identity make_identity(std::string_view prefix, std::string_view model) {
+  static constexpr std::string_view k_alphabet =
+      "abcdefghijklmnopqrstuvwxyz012345ABCDEFGHIJKLMNOPQRSTUVWXYZ6789-_";
+  std::array<unsigned char, 24> random{};
+  if (RAND_bytes(random.data(), random.size()) != 1)
+    throw std::runtime_error("the system's random source failed");
+  api::answer_identity out;
+  out.id = prefix;
+  for (const unsigned char byte : random) out.id += k_alphabet[byte & 63];
+  out.model = model;
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  out.created_s = std::chrono::duration_cast<std::chrono::seconds>(now).count();
+  return out;
 }
 
 class embedded final : public engine_upstream {
@@ -83,8 +114,29 @@ class embedded final : public engine_upstream {
     engine_->stop();
   }
 
-  task<result<std::unique_ptr<response>>> start(std::shared_ptr<const api::chat_request> request,
-                                                api::answer_identity identity) override {
+  task<result<std::unique_ptr<response>>> start(dispatch request) override {
+    if (request.call->kind == api::generation_kind::chat) {
+      auto parsed = api::parse_chat_request(request.call->body);
+      if (!parsed) co_return std::unexpected(parsed.error());
+      auto typed = std::make_shared<const api::chat_request>(std::move(*parsed));
+      co_return co_await start_chat(std::move(typed), make_identity(request.id_prefix, request.call->model));
+    }
+    auto parsed = api::parse_completion_request(request.call->body);
+    if (!parsed) co_return std::unexpected(parsed.error());
+    auto typed = std::make_shared<const api::completion_request>(std::move(*parsed));
+    co_return co_await start_completion(std::move(typed),
+                                        make_identity(request.id_prefix, request.call->model));
+  }
+
+ private:
+  struct prepared_prompt {
+    std::vector<std::int32_t> ids;
+    std::string text;
+  };
+  using launched = std::pair<std::unique_ptr<generation>, std::int64_t>;
+
+  task<result<std::unique_ptr<response>>> start_chat(std::shared_ptr<const api::chat_request> request,
+                                                     api::answer_identity identity) {
     const std::size_t bytes = text_bytes(request->prompt);
     if (auto fits = check_bytes(bytes, "messages"); !fits) co_return std::unexpected(fits.error());
     const auto chat = tools_.chat;
@@ -103,11 +155,12 @@ class embedded final : public engine_upstream {
     if (!run) co_return std::unexpected(run.error());
     const int choices = run->first->choice_count();
     auto writer = api::make_chat_writer(std::move(identity), choices, mode_of(request->options));
-    co_return std::make_unique<engine_response>(std::move(run->first), std::move(writer), run->second);
+    co_return std::make_unique<engine_response>(std::move(run->first), std::move(writer), run->second,
+                                                request->options.stream);
   }
 
-  task<result<std::unique_ptr<response>>> start(std::shared_ptr<const api::completion_request> request,
-                                                api::answer_identity identity) override {
+  task<result<std::unique_ptr<response>>> start_completion(
+      std::shared_ptr<const api::completion_request> request, api::answer_identity identity) {
     std::vector<prepared_prompt> prompts;
     for (const auto& prompt : request->prompts) {
       auto prepared = co_await prepare(request, prompt);
@@ -124,15 +177,9 @@ class embedded final : public engine_upstream {
     const int choices = run->first->choice_count();
     auto writer = api::make_completion_writer(std::move(identity), choices, mode_of(request->options),
                                               std::move(echoes));
-    co_return std::make_unique<engine_response>(std::move(run->first), std::move(writer), run->second);
+    co_return std::make_unique<engine_response>(std::move(run->first), std::move(writer), run->second,
+                                                request->options.stream);
   }
-
- private:
-  struct prepared_prompt {
-    std::vector<std::int32_t> ids;
-    std::string text;
-  };
-  using launched = std::pair<std::unique_ptr<generation>, std::int64_t>;
 
   // A text that cannot fit whatever its tokens are is refused before any work.
   result<void> check_bytes(std::size_t bytes, std::string_view param) const {

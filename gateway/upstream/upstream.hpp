@@ -1,21 +1,21 @@
 // What stands behind a model: the embedded engine or, over HTTP, a replica. A request goes in, a response
-// comes out in units that are passed on as they are: one JSON body, or whole server-sent events.
+// comes out in units that are passed on as they are: one whole body, or whole server-sent events.
 //
 // Cancellation: destroying a response cancels what produces it; so does cancelling the coroutine that awaits
-// next(). Threads: an upstream serves all I/O threads; a response belongs to the thread that started it.
+// start() or next(). Threads: an upstream serves all I/O threads; a response belongs to the thread that
+// started it.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 
-#include "gateway/api/chat_types.hpp"
-#include "gateway/api/completion_types.hpp"
+#include "gateway/api/generation_call.hpp"
 #include "gateway/api/response_writer.hpp"
 #include "gateway/errc.hpp"
+#include "gateway/http/exchange.hpp"
 #include "gateway/task.hpp"
 #include "policy/types.hpp"
 
@@ -23,16 +23,50 @@ namespace weir::gateway::upstream {
 
 using time_point = std::chrono::steady_clock::time_point;
 
+// How long the parts of an answer may take. A target may narrow or widen what the gateway's limits say.
+struct time_limits {
+  std::chrono::milliseconds whole{600'000};       // an answer that is not streamed
+  std::chrono::milliseconds first_token{60'000};  // from the start to a stream's first content
+  std::chrono::milliseconds inter_token{60'000};  // between two outputs of a stream
+};
+
+struct reply_head {
+  int status = 200;
+  bool events = false;  // pieces are server-sent events; else there is one piece, the body
+  std::string content_type = "application/json";
+  http::header_list headers;  // what else the client may see
+};
+
 class response {
  public:
   virtual ~response() = default;
 
-  // The next piece: the whole JSON body, or one or more whole events; nullopt at the end. deadline_exceeded
-  // when nothing came by then; any other error ends the response.
-  virtual task<result<std::optional<std::string>>> next(time_point deadline) = 0;
+  virtual const reply_head& head() const noexcept = 0;
+
+  // The next piece: the whole body, or one or more whole events; empty at the end. Valid until the next call.
+  // deadline_exceeded when nothing came by then; any other error ends the response.
+  virtual task<result<std::string_view>> next(time_point deadline) = 0;
+
+  // Nothing that a client waits for is missing any more: it may leave without having missed a token.
+  virtual bool complete() const noexcept = 0;
 
   // True up to the end of the stream; final afterwards.
   virtual api::token_usage usage() const noexcept = 0;
+
+  // After complete(): waits, at most until then, for what only the next request profits from.
+  virtual task<void> settle(time_point) { co_return; }
+
+  // Whether the error event of a stream that broke was part of the last piece.
+  virtual bool error_sent() const noexcept { return false; }
+};
+
+// One request on its way to a target.
+struct dispatch {
+  std::shared_ptr<const api::generation_call> call;
+  std::string_view model;       // the configured name of what the client asked for; outlives the response
+  std::string_view id_prefix;   // of the identifier of an answer that the gateway writes itself
+  std::string_view request_id;  // outlives the response
+  time_point deadline;          // of start() and, for a stream, of its first content
 };
 
 class upstream {
@@ -40,13 +74,12 @@ class upstream {
   virtual ~upstream() = default;
 
   virtual policy::target_view view() const noexcept = 0;
+  // What holds for this target where the gateway's own limits are `general`.
+  virtual time_limits limits(const time_limits& general) const noexcept { return general; }
 
   // Checks the request against the target and starts it. Errors here are the client's or ours, before any
   // output.
-  virtual task<result<std::unique_ptr<response>>> start(std::shared_ptr<const api::chat_request> request,
-                                                        api::answer_identity identity) = 0;
-  virtual task<result<std::unique_ptr<response>>> start(
-      std::shared_ptr<const api::completion_request> request, api::answer_identity identity) = 0;
+  virtual task<result<std::unique_ptr<response>>> start(dispatch request) = 0;
 };
 
 }  // namespace weir::gateway::upstream

@@ -2,7 +2,7 @@
 // accepted keeps the limits that everything below relies on.
 #include <cstdint>
 #include <cstdlib>
-#include <string_view>
+#include <string>
 
 #include "gateway/api/chat_types.hpp"
 #include "gateway/api/completion_types.hpp"
@@ -38,7 +38,7 @@ bool explained(const result<T>& parsed) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const std::string_view body(reinterpret_cast<const char*>(data), size);
+  const std::string body(reinterpret_cast<const char*>(data), size);
   const auto chat = api::parse_chat_request(body);
   const auto completion = api::parse_completion_request(body);
   if (!explained(chat) || !explained(completion)) std::abort();

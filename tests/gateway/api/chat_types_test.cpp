@@ -148,22 +148,7 @@ TEST_CASE("chat: values arrive") {
   CHECK(parsed->prompt.tools_json == R"([{"type":"function","function":{"name":"f","z":1,"a":2}}])");
 }
 
-TEST_CASE("chat: what a target must be able to do") {
-  const auto facts = [](const std::string& fields) {
-    const auto parsed = parse_chat_request(k_head + fields + "}");
-    REQUIRE(parsed.has_value());
-    return parsed->facts;
-  };
-  CHECK_FALSE(facts("").needs_forced_tool);
-  CHECK_FALSE(facts("").needs_structured_output);
-  CHECK(facts(R"(,"response_format":{"type":"json_object"})").needs_structured_output);
-  CHECK(facts(R"(,"response_format":{"type":"json_schema"})").needs_structured_output);
-  const std::string named = R"(,"tool_choice":{"type":"function","function":{"name":"f"}},"tools":[)";
-  CHECK(facts(named + k_tool + "]").needs_forced_tool);
-  const auto image = parse_chat_request(R"({"model":"m","messages":[{"role":"user",)"
-                                        R"("content":[{"type":"image_url","image_url":{"url":"u"}}]}]})");
-  REQUIRE(image.has_value());
-  CHECK(image->facts.needs_image);
+TEST_CASE("chat: no tools where none may be called") {
   const auto none = parse_chat_request(k_head + R"(,"tool_choice":"none","tools":[)" + k_tool + "]}");
   REQUIRE(none.has_value());
   CHECK(none->prompt.tools_json.empty());

@@ -1,0 +1,84 @@
+#include "gateway/api/generation_call.hpp"
+
+#include <utility>
+
+#include "gateway/api/json.hpp"
+
+namespace weir::gateway::api {
+
+namespace {
+
+using simdjson::dom::element;
+using simdjson::dom::object;
+
+// A parser keeps the memory of its largest document.
+constexpr std::size_t k_kept_parser_bytes_max = 1 << 20;
+
+bool holds_image(object message) {
+  simdjson::dom::array parts;
+  if (message.at_key("content").get(parts)) return false;
+  for (const auto part : parts) {
+    std::string_view type;
+    if (!part.at_key("type").get(type) && (type == "image_url" || type == "input_image")) return true;
+  }
+  return false;
+}
+
+bool holds_image_message(const field_reader& in) {
+  const auto value = in.find("messages");
+  simdjson::dom::array messages;
+  if (!value || value->get(messages)) return false;
+  for (const auto entry : messages) {
+    object message;
+    if (!entry.get(message) && holds_image(message)) return true;
+  }
+  return false;
+}
+
+bool wants_json(const field_reader& in) {
+  const auto format = in.find("response_format");
+  std::string_view type;
+  return format && !format->at_key("type").get(type) && (type == "json_object" || type == "json_schema");
+}
+
+// Every object form of tool_choice names what must be called, but for a list with mode auto.
+bool forces_tool(const field_reader& in) {
+  const auto choice = in.find("tool_choice");
+  if (!choice) return false;
+  std::string_view word;
+  if (!choice->get(word)) return word == "required";
+  object form;
+  return !choice->get(form) && (form.at_key("mode").get(word) || word != "auto");
+}
+
+void read_call(object root, generation_call& out, std::optional<error>& fault) {
+  field_reader in(root);
+  in.text("model", out.model);
+  if (in.ok() && out.model.empty()) in.fail("model", "is required: the name of a model from GET /v1/models");
+  in.flag("stream", out.stream);
+  if (const auto options = in.object("stream_options")) {
+    field_reader inner(*options, "stream_options");
+    inner.flag("include_usage", out.include_usage);
+    in.adopt(inner);
+  }
+  out.facts.needs_image = holds_image_message(in);
+  out.facts.needs_structured_output = wants_json(in);
+  out.facts.needs_forced_tool = forces_tool(in);
+  fault = in.first_error();
+}
+
+}  // namespace
+
+result<generation_call> read_generation_call(generation_kind kind, std::string body) {
+  thread_local simdjson::dom::parser parser;
+  generation_call out{.kind = kind, .body = std::move(body), .model = {}, .facts = {}};
+  const auto root = parse_object(parser, out.body);
+  if (!root) return std::unexpected(root.error());
+  std::optional<error> fault;
+  read_call(*root, out, fault);
+  if (parser.capacity() > k_kept_parser_bytes_max) parser = simdjson::dom::parser();
+  if (fault) return std::unexpected(std::move(*fault));
+  return out;
+}
+
+}  // namespace weir::gateway::api

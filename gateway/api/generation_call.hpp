@@ -1,0 +1,27 @@
+// A generation request as the gateway itself needs it: the body as it came, which model it asks for, whether
+// it streams, and what a target must be able to do. Lenient on purpose: what a replica may understand and the
+// gateway does not is the replica's to judge. The embedded engine reads the same body strictly
+// (chat_types.hpp, completion_types.hpp). Values; any thread.
+#pragma once
+
+#include <string>
+
+#include "gateway/errc.hpp"
+#include "policy/types.hpp"
+
+namespace weir::gateway::api {
+
+enum class generation_kind { chat, completions };
+
+struct generation_call {
+  generation_kind kind = generation_kind::chat;
+  std::string body;  // one JSON object, no key twice, valid UTF-8
+  std::string model;
+  bool stream = false;
+  bool include_usage = false;  // the client wants the usage event of a stream
+  policy::request_facts facts;
+};
+
+result<generation_call> read_generation_call(generation_kind kind, std::string body);
+
+}  // namespace weir::gateway::api

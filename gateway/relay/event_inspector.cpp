@@ -1,0 +1,168 @@
+#include "gateway/relay/event_inspector.hpp"
+
+#include <algorithm>
+#include <charconv>
+
+#include "gateway/api/logprobs_json.hpp"
+
+namespace weir::gateway::relay {
+
+namespace {
+
+using simdjson::dom::array;
+using simdjson::dom::element;
+using simdjson::dom::object;
+
+constexpr std::size_t k_error_message_bytes_max = 2048;
+constexpr std::size_t k_kept_bytes_max = 1 << 20;  // of parser and buffer, between two events
+constexpr std::string_view k_byte_order_mark = "\xEF\xBB\xBF";
+
+// Nothing a client would show: null, false, an empty string, array or object.
+bool is_empty(element value) {
+  using type = simdjson::dom::element_type;
+  switch (value.type()) {
+    case type::NULL_VALUE:
+      return true;
+    case type::STRING:
+      return value.get_string().value_unsafe().empty();
+    case type::ARRAY:
+      return value.get_array().value_unsafe().begin() == value.get_array().value_unsafe().end();
+    case type::OBJECT:
+      return value.get_object().value_unsafe().begin() == value.get_object().value_unsafe().end();
+    default:
+      return false;
+  }
+}
+
+bool shows_something(object choice) {
+  object delta;
+  element text;
+  if (!choice.at_key("text").get(text) && !is_empty(text)) return true;
+  if (choice.at_key("delta").get(delta)) return false;
+  return std::any_of(delta.begin(), delta.end(),
+                     [](const auto& field) { return field.key != "role" && !is_empty(field.value); });
+}
+
+std::int64_t count_of(object usage, std::string_view key, std::int64_t otherwise) {
+  std::int64_t value = 0;
+  return usage.at_key(key).get(value) || value < 0 ? otherwise : value;
+}
+
+std::optional<api::token_usage> read_usage(object from) {
+  object usage;
+  if (from.at_key("usage").get(usage)) return std::nullopt;
+  api::token_usage out;
+  out.prompt_tokens = count_of(usage, "prompt_tokens", 0);
+  out.completion_tokens = count_of(usage, "completion_tokens", 0);
+  out.cached_tokens = count_of(usage, "cached_tokens", -1);  // Moonshot's place
+  object details;
+  if (!usage.at_key("prompt_tokens_details").get(details)) {
+    out.cached_tokens = count_of(details, "cached_tokens", out.cached_tokens);
+  }
+  return out;
+}
+
+int status_of(element value) {
+  std::int64_t number = 0;
+  std::string_view text;
+  if (value.get(number) && !value.get(text)) {
+    const auto [stop, ec] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (ec != std::errc() || stop != text.data() + text.size()) return 0;
+  }
+  return number >= 400 && number <= 599 ? static_cast<int>(number) : 0;
+}
+
+void read_error(element error, event_facts& out) {
+  out.what = event_kind::error;
+  std::string_view message;
+  object fields;
+  if (error.get(message) && !error.get(fields)) {
+    for (const char* key : {"code", "status", "status_code"}) {
+      element value;
+      if (out.error_status == 0 && !fields.at_key(key).get(value)) out.error_status = status_of(value);
+    }
+    if (fields.at_key("message").get(message)) message = {};
+  }
+  if (out.error_status == 0) out.error_status = 502;
+  out.error_message = api::valid_utf8(message.substr(0, k_error_message_bytes_max));
+}
+
+void read_choices(object root, event_facts& out) {
+  array choices;
+  if (root.at_key("choices").get(choices)) choices = array();
+  bool any = false;
+  bool shown = false;
+  for (const auto entry : choices) {
+    object choice;
+    any = true;
+    if (entry.get(choice)) continue;
+    element reason;
+    out.finished = out.finished || (!choice.at_key("finish_reason").get(reason) && !reason.is_null());
+    shown = shown || shows_something(choice);
+    if (!out.usage) out.usage = read_usage(choice);
+  }
+  if (shown || out.finished) {
+    out.what = event_kind::content;
+  } else {
+    out.what = !any && out.usage ? event_kind::usage : event_kind::preamble;
+  }
+}
+
+}  // namespace
+
+// Lines of the event whose field is data, joined by LF.
+bool event_inspector::join_data(std::string_view event) {
+  bool any = false;
+  data_.clear();
+  if (event.starts_with(k_byte_order_mark)) event.remove_prefix(k_byte_order_mark.size());
+  while (!event.empty()) {
+    const std::size_t end = std::min(event.find_first_of("\r\n"), event.size());
+    std::string_view line = event.substr(0, end);
+    event.remove_prefix(std::min(end + 1, event.size()));
+    const std::string_view name = line.substr(0, line.find(':'));
+    if (name != "data") continue;
+    line.remove_prefix(std::min(name.size() + 1, line.size()));
+    if (line.starts_with(' ')) line.remove_prefix(1);
+    if (any) data_ += '\n';
+    any = true;
+    data_ += line;
+  }
+  return any;
+}
+
+event_facts event_inspector::inspect(std::string_view event) {
+  event_facts out;
+  if (!join_data(event)) {
+    out.what = event_kind::comment;
+    return out;
+  }
+  if (data_ == "[DONE]") {
+    out.what = event_kind::done;
+    return out;
+  }
+  data_.reserve(data_.size() + simdjson::SIMDJSON_PADDING);
+  object root;
+  if (parser_.parse(data_.data(), data_.size(), false).get(root)) return out;
+  out.usage = read_usage(root);
+  element error;
+  if (!root.at_key("error").get(error) && !error.is_null()) {
+    read_error(error, out);
+  } else {
+    read_choices(root, out);
+  }
+  if (data_.capacity() > k_kept_bytes_max) {
+    data_ = std::string();
+    parser_ = simdjson::dom::parser();
+  }
+  return out;
+}
+
+std::optional<reply_facts> event_inspector::inspect_reply(std::string_view body) {
+  object root;
+  if (parser_.parse(body.data(), body.size()).get(root)) return std::nullopt;
+  reply_facts out{read_usage(root).value_or(api::token_usage{})};
+  if (body.size() > k_kept_bytes_max) parser_ = simdjson::dom::parser();
+  return out;
+}
+
+}  // namespace weir::gateway::relay

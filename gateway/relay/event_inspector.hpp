@@ -1,0 +1,55 @@
+// What one event of an upstream's stream is to the gateway: something a client shows, or not; an error;
+// usage. Reads the JSON of chat and completions chunks, keeps nothing of it and changes nothing.
+//
+// Holds a JSON parser that is reused: one per I/O thread, one call at a time.
+#pragma once
+
+#include <simdjson.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "gateway/api/response_writer.hpp"
+
+namespace weir::gateway::relay {
+
+enum class event_kind : std::uint8_t {
+  comment,   // no data: comments, retry and the like
+  done,      // [DONE]
+  preamble,  // choices in which a client would show nothing: a role, empty content
+  content,   // anything else in a choice, a finish_reason included
+  usage,     // no choice, but usage
+  error,     // a top-level error
+  nonsense,  // data that is not one JSON object
+};
+
+struct event_facts {
+  event_kind what = event_kind::nonsense;
+  bool finished = false;                  // some choice has a finish_reason
+  std::optional<api::token_usage> usage;  // of any kind of event
+  int error_status = 0;                   // of an error: 400..599
+  std::string error_message;
+};
+
+struct reply_facts {
+  api::token_usage usage;  // zeros where the reply has none
+};
+
+class event_inspector final {
+ public:
+  // `event` as event_splitter found it. The byte range may be followed by anything.
+  event_facts inspect(std::string_view event);
+
+  // A whole JSON reply; nothing where it is not one JSON object.
+  std::optional<reply_facts> inspect_reply(std::string_view body);
+
+ private:
+  bool join_data(std::string_view event);  // false: it has no data field
+
+  simdjson::dom::parser parser_;
+  std::string data_;
+};
+
+}  // namespace weir::gateway::relay

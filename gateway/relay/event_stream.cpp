@@ -1,0 +1,129 @@
+#include "gateway/relay/event_stream.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace weir::gateway::relay {
+
+namespace {
+
+constexpr std::size_t k_kept_bytes_max = 4 << 10;  // of an empty buffer
+
+errc to_errc(int status) noexcept {
+  switch (status) {
+    case 400:
+    case 404:
+    case 409:
+    case 413:
+    case 422:
+      return errc::bad_request;
+    case 429:
+    case 503:
+      return errc::overloaded;
+    default:
+      return errc::upstream_failed;
+  }
+}
+
+}  // namespace
+
+std::string_view event_stream::released() const noexcept {
+  return std::string_view(buffer_).substr(0, out_bytes_);
+}
+
+event_stream::state event_stream::push(std::string_view bytes) {
+  if (out_bytes_ > 0) {
+    buffer_.erase(0, out_bytes_);
+    held_bytes_ -= out_bytes_;
+    out_bytes_ = 0;
+    if (buffer_.empty() && buffer_.capacity() > k_kept_bytes_max) buffer_ = std::string();
+  }
+  if (failure_) return state::failed;
+  buffer_ += bytes;
+  take_events();
+  return now();
+}
+
+event_stream::state event_stream::end() {
+  push({});
+  if (failure_) return now();
+  if (held_bytes_ < buffer_.size()) {
+    buffer_ += "\n\n";
+    take_events();
+  }
+  if (!failure_ && !done_ && !finished_)
+    fail_with("the target ended its stream before the answer was complete");
+  return now();
+}
+
+event_stream::state event_stream::now() {
+  if (start_now_ || held_bytes_ > k_preamble_bytes_max) {
+    started_ = started_ || held_bytes_ > 0;
+    out_bytes_ = held_bytes_;
+  }
+  if (out_bytes_ > 0) return state::release;
+  return failure_ ? state::failed : state::hold;
+}
+
+void event_stream::take_events() {
+  while (!failure_) {
+    const auto size = splitter_.next(std::string_view(buffer_).substr(held_bytes_));
+    const std::size_t bytes = size.value_or(buffer_.size() - held_bytes_);
+    if (bytes > options_.event_bytes_max) {
+      return fail_with(
+          fmt::format("the target sent an event of more than {} bytes", options_.event_bytes_max));
+    }
+    if (!size || !take_event(bytes)) return;
+  }
+}
+
+bool event_stream::take_event(std::size_t bytes) {
+  const auto facts = inspector_.inspect(std::string_view(buffer_).substr(held_bytes_, bytes));
+  if (facts.usage) usage_ = *facts.usage;
+  finished_ = finished_ || facts.finished;
+  if (facts.what == event_kind::error) {
+    take_error(facts, bytes);
+    return false;
+  }
+  const bool comment = facts.what == event_kind::comment;
+  if (facts.what == event_kind::nonsense || (done_ && !comment)) {
+    fail_with(done_ ? "the target went on after the end of its stream"
+                    : "the target sent an event that is not a JSON object");
+    return false;
+  }
+  if (facts.what == event_kind::usage && options_.drop_usage) {
+    buffer_.erase(held_bytes_, bytes);
+    return true;
+  }
+  held_bytes_ += bytes;
+  done_ = done_ || facts.what == event_kind::done;
+  start_now_ = start_now_ || facts.what == event_kind::content;
+  if (done_ && !start_now_) {
+    held_bytes_ -= bytes;
+    fail_with("the target ended its stream without an answer");
+    return false;
+  }
+  return true;
+}
+
+// Before the first content an error is the answer; behind it, it is the last event.
+void event_stream::take_error(const event_facts& facts, std::size_t bytes) {
+  if (!start_now_ && !started_) {
+    const errc code = to_errc(facts.error_status);
+    failure_ = error{code, facts.error_message.empty() ? "the target failed" : facts.error_message, {}};
+  } else {
+    held_bytes_ += bytes;
+    error_sent_ = true;
+    failure_ = error{errc::stream_interrupted, "the target failed within its stream", {}};
+  }
+  buffer_.resize(held_bytes_);
+}
+
+void event_stream::fail_with(std::string what) {
+  const bool began = started_ || start_now_;
+  failure_ = error{began ? errc::stream_interrupted : errc::upstream_failed, std::move(what), {}};
+  buffer_.resize(held_bytes_);
+}
+
+}  // namespace weir::gateway::relay

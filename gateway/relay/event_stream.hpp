@@ -1,0 +1,74 @@
+// What of an upstream's event stream may go to the client, and when: whole events only, bytes unchanged.
+// Nothing goes before the first content, so that a failure up to then has its true status and may be tried
+// elsewhere; our own usage event never goes; nothing goes behind a fault.
+//
+// A state machine without I/O: hold -> release <-> hold -> ... -> failed (final), by the bytes pushed and the
+// end. Threads: the I/O thread of its inspector.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "gateway/errc.hpp"
+#include "gateway/relay/event_inspector.hpp"
+#include "gateway/relay/event_splitter.hpp"
+
+namespace weir::gateway::relay {
+
+// Held before the first content. A target that sends more than this in front of it starts its stream by that.
+inline constexpr std::size_t k_preamble_bytes_max = 64 << 10;
+
+class event_stream final {
+ public:
+  struct options {
+    bool drop_usage = false;  // the client did not ask for the usage event
+    std::size_t event_bytes_max = std::size_t{1} << 20;
+  };
+  enum class state {
+    hold,     // nothing may go yet
+    release,  // released() is to be sent
+    failed,   // the stream cannot go on: failure()
+  };
+
+  event_stream(options limits, event_inspector& inspector) : options_(limits), inspector_(inspector) {}
+
+  // Adds bytes, cut anywhere. What precedes a fault is released first; the next call then fails.
+  state push(std::string_view bytes);
+
+  // The body ended in order. A last event without its blank line is completed with one.
+  state end();
+
+  std::string_view released() const noexcept;                  // REQUIRES: release; valid until the next call
+  const error& failure() const noexcept { return *failure_; }  // REQUIRES: failed
+
+  bool started() const noexcept { return started_; }        // something was released
+  bool done_seen() const noexcept { return done_; }         // the client has [DONE], or is about to get it
+  bool error_sent() const noexcept { return error_sent_; }  // the target's own error event was released
+  api::token_usage usage() const noexcept { return usage_; }
+  std::size_t held_bytes() const noexcept { return buffer_.capacity(); }
+
+ private:
+  void take_events();
+  bool take_event(std::size_t bytes);  // false: nothing behind it counts
+  void take_error(const event_facts& facts, std::size_t bytes);
+  void fail_with(std::string what);
+  state now();
+
+  options options_;
+  event_inspector& inspector_;
+  event_splitter splitter_;
+  std::string buffer_;          // released, then held events, then the begin of an event
+  std::size_t out_bytes_ = 0;   // of `buffer_`: released by the last call
+  std::size_t held_bytes_ = 0;  // of `buffer_`: whole events, released ones included
+  std::optional<error> failure_;
+  api::token_usage usage_;
+  bool started_ = false;
+  bool start_now_ = false;  // content was seen
+  bool finished_ = false;   // a finish_reason was seen
+  bool done_ = false;
+  bool error_sent_ = false;
+};
+
+}  // namespace weir::gateway::relay

@@ -1,0 +1,18 @@
+// A target's error as OpenAI's SDKs read errors: {"error":{message, type, param, code}} with a code that is
+// text or null. What has that shape passes unchanged. Pure; any thread.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace weir::gateway::upstream {
+
+// Whether a final status is the target's answer to the client's request. Any other (a redirect, a refused
+// credential of ours, an unknown path) is between the gateway and the target.
+bool passes_to_client(int status) noexcept;
+
+// vLLM's integer codes, its older flat form, {"detail":...}, {"error":"text"} and bodies that are no JSON
+// keep their message.
+std::string normalise_error(int status, std::string body);
+
+}  // namespace weir::gateway::upstream

@@ -1,0 +1,28 @@
+// The reply of an HTTP target as a response: a whole body, or the events that may go to the client.
+// One request, one I/O thread.
+#pragma once
+
+#include <memory>
+
+#include "gateway/http/byte_budget.hpp"
+#include "gateway/upstream/http_exchange.hpp"
+#include "gateway/upstream/http_upstream.hpp"
+
+namespace weir::gateway::upstream {
+
+struct reply_parts {
+  std::unique_ptr<attempt_slot> slot;
+  held_link link;
+  reply_start start;
+};
+
+// A stream of events whose usage event is dropped where `drop_usage`.
+std::unique_ptr<response> make_event_response(reply_parts parts, const reply_limits& limits,
+                                              http::byte_budget& budget, bool drop_usage);
+
+// One body, read whole before any of it goes on, so that a broken one has its true status. Errors of the
+// target become errors in OpenAI's shape.
+std::unique_ptr<response> make_body_response(reply_parts parts, const reply_limits& limits,
+                                             http::byte_budget& budget);
+
+}  // namespace weir::gateway::upstream

@@ -1,0 +1,135 @@
+#include "gateway/upstream/http_upstream.hpp"
+
+#include <fmt/format.h>
+
+#include <boost/asio/this_coro.hpp>
+
+#include "gateway/api/body_edit.hpp"
+#include "gateway/upstream/client_pool.hpp"
+#include "gateway/upstream/dial.hpp"
+#include "gateway/upstream/error_reply.hpp"
+#include "gateway/upstream/http_exchange.hpp"
+#include "gateway/upstream/http_response.hpp"
+#include "gateway/version.hpp"
+
+namespace weir::gateway::upstream {
+
+namespace {
+
+using observe::attempt_outcome;
+using std::chrono::milliseconds;
+
+milliseconds or_general(std::int64_t own_ms, milliseconds general) {
+  return own_ms > 0 ? milliseconds(own_ms) : general;
+}
+
+class http_upstream final : public upstream {
+ public:
+  http_upstream(std::shared_ptr<const origin> target, reply_limits limits, http::byte_budget& budget)
+      : target_(std::move(target)), limits_(limits), budget_(budget) {
+    fixed_head_ = fmt::format("host: {}\r\nuser-agent: weir/{}\r\ncontent-type: application/json\r\n",
+                              target_->url.authority, k_version);
+    if (!target_->bearer.empty()) fixed_head_ += "authorization: Bearer " + target_->bearer + "\r\n";
+  }
+
+  policy::target_view view() const noexcept override {
+    const auto& config = target_->config;
+    return {.name = target_->name,
+            .context_tokens = config.context_tokens,
+            .ready = true,
+            .full = target_->in_flight.load(std::memory_order_relaxed) >= config.connections,
+            .takes_images = config.images,
+            .structured_output = config.structured_output,
+            .forced_tools = config.forced_tools};
+  }
+
+  time_limits limits(const time_limits& general) const noexcept override {
+    const auto& config = target_->config;
+    return {.whole = or_general(config.request_timeout_ms, general.whole),
+            .first_token = or_general(config.first_token_timeout_ms, general.first_token),
+            .inter_token = or_general(config.inter_token_timeout_ms, general.inter_token)};
+  }
+
+  task<result<std::unique_ptr<response>>> start(dispatch request) override {
+    auto slot = std::make_unique<attempt_slot>(target_);
+    if (!slot->admitted()) {
+      co_return fail(errc::overloaded, fmt::format("target '{}' has no free connection", target_->name));
+    }
+    const auto& call = *request.call;
+    const auto& wanted = target_->config.model.empty() ? std::string_view(request.model)
+                                                       : std::string_view(target_->config.model);
+    const bool ask_usage = call.stream && !call.include_usage;
+    const auto edited =
+        api::edit_body(call.body, call.model == wanted ? std::string_view() : wanted, ask_usage);
+    const std::string& body = edited ? *edited : call.body;
+    const std::string head = format_head(call, request.request_id, body.size());
+    const io_executor executor = co_await asio::this_coro::executor;
+    auto sent = co_await send(*slot, executor, head, body, request.deadline);
+    if (!sent) co_return std::unexpected(std::move(sent.error()));
+    auto& [link, start] = *sent;
+    if (start.status < 200 || start.status > 299) {
+      if (!passes_to_client(start.status)) {
+        slot->end(attempt_outcome::server_error);
+        co_return fail(errc::upstream_failed,
+                       fmt::format("target '{}' answered {}", target_->name, start.status));
+      }
+    }
+    const bool events = call.stream && start.status == 200 && start.content_type != "application/json";
+    reply_parts parts{std::move(slot), std::move(link), std::move(start)};
+    if (events) co_return make_event_response(std::move(parts), limits_, budget_, ask_usage);
+    co_return make_body_response(std::move(parts), limits_, budget_);
+  }
+
+ private:
+  using answered = std::pair<held_link, reply_start>;
+
+  std::string format_head(const api::generation_call& call, std::string_view request_id,
+                          std::size_t body_bytes) const {
+    const bool chat = call.kind == api::generation_kind::chat;
+    return fmt::format("POST {}{} HTTP/1.1\r\n{}accept: {}\r\nx-request-id: {}\r\ncontent-length: {}\r\n\r\n",
+                       target_->url.path, chat ? "/chat/completions" : "/completions", fixed_head_,
+                       call.stream ? "text/event-stream" : "application/json", request_id, body_bytes);
+  }
+
+  // A pooled connection may have been closed by the target a moment ago. Where it turns out so before a byte
+  // came back, a fresh one gets the request, once.
+  task<result<answered>> send(attempt_slot& slot, io_executor executor, std::string_view head,
+                              std::string_view body, time_point deadline) {
+    held_link link(client_pool::of(executor).take(*target_));
+    if (link) {
+      target_->counters.connections_reused->Increment();
+      auto reply = co_await exchange_heads(*link, *target_, head, body, deadline);
+      if (reply) co_return answered(std::move(link), std::move(*reply));
+      if (!reply.error().stale) {
+        slot.end(reply.error().outcome);
+        co_return std::unexpected(std::move(reply.error().why));
+      }
+      target_->counters.retries->Increment();
+    }
+    auto dialed = co_await dial(target_, deadline);
+    if (!dialed) {
+      const bool late = dialed.error().code == errc::deadline_exceeded;
+      slot.end(late ? attempt_outcome::timeout : attempt_outcome::connect_failed);
+      co_return std::unexpected(std::move(dialed.error()));
+    }
+    link = held_link(std::move(*dialed));
+    auto reply = co_await exchange_heads(*link, *target_, head, body, deadline);
+    if (reply) co_return answered(std::move(link), std::move(*reply));
+    slot.end(reply.error().outcome);
+    co_return std::unexpected(std::move(reply.error().why));
+  }
+
+  std::shared_ptr<const origin> target_;
+  reply_limits limits_;
+  http::byte_budget& budget_;
+  std::string fixed_head_;  // fields that are the same in every request
+};
+
+}  // namespace
+
+std::shared_ptr<upstream> make_http_upstream(std::shared_ptr<const origin> target, reply_limits limits,
+                                             http::byte_budget& budget) {
+  return std::make_shared<http_upstream>(std::move(target), limits, budget);
+}
+
+}  // namespace weir::gateway::upstream

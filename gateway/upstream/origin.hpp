@@ -1,0 +1,40 @@
+// Where an HTTP target is and how to reach it: address, TLS, credential, limits, and its counters. One per
+// target and configuration; connections to it hold it. Immutable but for the counters; any thread.
+#pragma once
+
+#include <atomic>
+#include <boost/asio/ssl/context.hpp>
+#include <cstdint>
+#include <expected>
+#include <memory>
+#include <string>
+
+#include "gateway/config/base_url.hpp"
+#include "gateway/config/config.hpp"
+#include "gateway/http/limits.hpp"
+#include "gateway/observe/upstream_counters.hpp"
+#include "gateway/upstream/resolver.hpp"
+
+namespace weir::gateway::upstream {
+
+struct origin {
+  std::uint64_t id = 0;  // unique in the process, also over reloads
+  std::string name;      // the target's
+  config::http_target_config config;
+  config::base_url url;
+  std::string bearer;  // the target's key; empty: none is sent. Never logged.
+  http::http_settings settings;
+  std::shared_ptr<boost::asio::ssl::context> tls;  // null: plain
+  std::shared_ptr<const host_addresses> addresses;
+  observe::upstream_counters counters;
+  mutable std::atomic<std::int64_t> in_flight = 0;
+  mutable std::atomic<std::uint32_t> turn = 0;  // connections opened, to take addresses in turn
+};
+
+// Reads the key and the authorities. The error is a sentence for the operator; no secret is in it.
+std::expected<std::shared_ptr<const origin>, std::string> make_origin(const config::target_config& target,
+                                                                      std::chrono::milliseconds write_idle,
+                                                                      resolver& names,
+                                                                      observe::upstream_counters counters);
+
+}  // namespace weir::gateway::upstream

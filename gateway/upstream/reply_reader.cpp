@@ -1,0 +1,116 @@
+#include "gateway/upstream/reply_reader.hpp"
+
+#include <algorithm>
+
+#include "gateway/upstream/client_pool.hpp"
+
+namespace weir::gateway::upstream {
+namespace {
+
+constexpr std::size_t k_read_bytes_min = http::k_idle_buffer_bytes;
+constexpr std::size_t k_read_bytes_max = http::k_body_buffer_bytes;
+constexpr std::size_t k_kept_bytes_max = 4 << 10;  // of joined pieces, between two reads
+
+}  // namespace
+
+reply_reader::reply_reader(held_link link, const reply_start& start, std::shared_ptr<const origin> target)
+    : link_(std::move(link)),
+      target_(std::move(target)),
+      body_(start.framing, start.content_length),
+      keep_alive_(start.keep_alive),
+      read_bytes_max_(k_read_bytes_min) {
+  if (start.content_encoding == "gzip" || start.content_encoding == "x-gzip" ||
+      start.content_encoding == "deflate") {
+    inflater_.emplace();
+  } else if (!start.content_encoding.empty() && start.content_encoding != "identity") {
+    fail("used a content coding that nobody asked for");
+  }
+  if (start.framing == http::reply_framing::content_length && start.content_length > k_read_bytes_min) {
+    read_bytes_max_ = k_read_bytes_max;
+  }
+}
+
+reply_reader::~reply_reader() {
+  recycle();
+}
+
+task<read_outcome> reply_reader::next(time_point deadline, std::size_t bytes_max, std::string_view& out) {
+  out = {};
+  if (pieces_.capacity() > k_kept_bytes_max) pieces_ = std::string();
+  while (true) {
+    if (ended_) {
+      recycle();
+      co_return read_outcome::end;
+    }
+    if (!why_.empty()) co_return read_outcome::broken;
+    const read_outcome taken = take_unread(bytes_max, out);
+    if (taken != read_outcome::data || !out.empty()) co_return taken;
+    if (ended_) continue;
+    const std::size_t unread = link_->unread().size();
+    const auto outcome = co_await link_->wait_bytes(deadline, std::max(read_bytes_max_, unread + 1));
+    if (outcome == http::wait_outcome::timeout) co_return read_outcome::timeout;
+    if (outcome == http::wait_outcome::closed) {
+      if (!body_.ends_at_eof()) co_return fail("closed the connection within its reply");
+      ended_ = true;
+      continue;
+    }
+    // Full reads ask for larger ones, so that a stream of small events keeps a small buffer.
+    if (link_->unread().size() >= read_bytes_max_) read_bytes_max_ = k_read_bytes_max;
+  }
+}
+
+// Everything unread at once: a burst of small chunks becomes one piece.
+read_outcome reply_reader::take_unread(std::size_t bytes_max, std::string_view& out) {
+  using kind = http::chunk_step::kind;
+  std::string_view first;
+  bool joined = false;
+  pieces_.clear();
+  while (true) {
+    const http::chunk_step step = body_.decode(link_->unread());
+    link_->consume(step.consumed);
+    if (step.what == kind::data) {
+      if (first.empty() && !joined) {
+        first = step.data;
+        continue;
+      }
+      if (!joined) pieces_.assign(first);
+      joined = true;
+      pieces_.append(step.data);
+      continue;
+    }
+    const std::string_view piece = joined ? std::string_view(pieces_) : first;
+    if (step.what == kind::done) {
+      ended_ = true;
+    } else if (step.what == kind::reject) {
+      fail("broke the framing of its reply");
+      if (piece.empty()) return read_outcome::broken;
+    }
+    return decode(piece, bytes_max, out);
+  }
+}
+
+read_outcome reply_reader::decode(std::string_view piece, std::size_t bytes_max, std::string_view& out) {
+  out = piece;
+  if (!inflater_) return read_outcome::data;
+  inflated_.clear();
+  if (!inflater_->inflate(piece, inflated_, bytes_max))
+    return fail("sent a compressed reply that cannot be read");
+  if (ended_ && !inflater_->finished()) return fail("ended its compressed reply too early");
+  out = inflated_;
+  return read_outcome::data;
+}
+
+read_outcome reply_reader::fail(std::string_view why) noexcept {
+  why_ = why;
+  keep_alive_ = false;
+  return read_outcome::broken;
+}
+
+// Not before the last piece was let go: it may view into the connection's buffer.
+void reply_reader::recycle() {
+  if (!ended_ || !link_ || !keep_alive_ || !link_->unread().empty() || link_->broken()) return;
+  const io_executor executor = link_->executor();
+  client_pool::of(executor).give(target_, link_.release());
+}
+
+}  // namespace weir::gateway::upstream
