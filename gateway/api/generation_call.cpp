@@ -72,7 +72,12 @@ void read_call(object root, generation_call& out, std::optional<error>& fault) {
 result<generation_call> read_generation_call(generation_kind kind, std::string body) {
   thread_local simdjson::dom::parser parser;
   generation_call out{.kind = kind, .body = std::move(body), .model = {}, .facts = {}};
-  const auto root = parse_object(parser, out.body);
+  auto root = parse_object(parser, out.body);
+  std::string tamed;
+  if (!root && root.error().code == errc::bad_request) {
+    tamed = out.body;
+    if (tame_numbers(tamed)) root = parse_object(parser, tamed);
+  }
   if (!root) return std::unexpected(root.error());
   std::optional<error> fault;
   read_call(*root, out, fault);

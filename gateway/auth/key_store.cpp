@@ -5,7 +5,6 @@
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 #include <openssl/rand.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +12,8 @@
 #include <fstream>
 #include <iterator>
 #include <stdexcept>
+
+#include "gateway/auth/private_file.hpp"
 
 namespace weir::gateway::auth {
 
@@ -67,23 +68,13 @@ std::optional<digest> from_hex(std::string_view hex) {
 }
 
 std::expected<std::string, std::string> read_secret(const std::filesystem::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  struct stat status {};
-  if (!in || ::stat(file.c_str(), &status) != 0) {
-    return std::unexpected(fmt::format("{}: cannot be read; make one with 'weir keys new'", file.string()));
-  }
-  if ((status.st_mode & 077) != 0) {
-    return std::unexpected(fmt::format("{}: others may read it; run chmod 600 on it", file.string()));
-  }
-  std::array<char, k_secret_bytes_max + 1> bytes{};
-  in.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  std::string_view secret(bytes.data(), static_cast<std::size_t>(in.gcount()));
-  while (secret.ends_with('\n') || secret.ends_with('\r')) secret.remove_suffix(1);
-  if (secret.size() < k_secret_bytes_min || secret.size() > k_secret_bytes_max) {
+  auto secret = read_private_file(file, k_secret_bytes_max);
+  if (!secret) return std::unexpected(secret.error() + "; 'weir keys new' makes a secret");
+  if (secret->size() < k_secret_bytes_min) {
     return std::unexpected(fmt::format("{}: a secret has {} to {} bytes", file.string(), k_secret_bytes_min,
                                        k_secret_bytes_max));
   }
-  return std::expected<std::string, std::string>(std::in_place, secret);
+  return secret;
 }
 
 std::expected<void, std::string> create_secret(const std::filesystem::path& file) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "gateway/api/json.hpp"
 #include "gateway/api/logprobs_json.hpp"
 
 namespace weir::gateway::relay {
@@ -142,7 +143,10 @@ event_facts event_inspector::inspect(std::string_view event) {
   }
   data_.reserve(data_.size() + simdjson::SIMDJSON_PADDING);
   object root;
-  if (parser_.parse(data_.data(), data_.size(), false).get(root)) return out;
+  if (parser_.parse(data_.data(), data_.size(), false).get(root)) {
+    // The padding outlives the edit, which keeps the size.
+    if (!api::tame_numbers(data_) || parser_.parse(data_.data(), data_.size(), false).get(root)) return out;
+  }
   out.usage = read_usage(root);
   element error;
   if (!root.at_key("error").get(error) && !error.is_null()) {
@@ -159,7 +163,11 @@ event_facts event_inspector::inspect(std::string_view event) {
 
 std::optional<reply_facts> event_inspector::inspect_reply(std::string_view body) {
   object root;
-  if (parser_.parse(body.data(), body.size()).get(root)) return std::nullopt;
+  std::string tamed;
+  if (parser_.parse(body.data(), body.size()).get(root)) {
+    tamed = body;
+    if (!api::tame_numbers(tamed) || parser_.parse(tamed).get(root)) return std::nullopt;
+  }
   reply_facts out{read_usage(root).value_or(api::token_usage{})};
   if (body.size() > k_kept_bytes_max) parser_ = simdjson::dom::parser();
   return out;

@@ -18,6 +18,9 @@ class event_splitter final {
   // or nothing: show it again with more bytes.
   std::optional<std::size_t> next(std::string_view buffer);
 
+  // The last event ended in CR, whose LF may still come.
+  bool awaits_lf() const noexcept { return after_cr_ && scanned_ == 0; }
+
  private:
   std::size_t scanned_ = 0;
   std::size_t line_begin_ = 0;

@@ -48,12 +48,14 @@ event_stream::state event_stream::push(std::string_view bytes) {
 event_stream::state event_stream::end() {
   push({});
   if (failure_) return now();
+  const std::size_t whole_bytes = held_bytes_;
   if (held_bytes_ < buffer_.size()) {
     buffer_ += "\n\n";
     take_events();
   }
-  if (!failure_ && !done_ && !finished_)
-    fail_with("the target ended its stream before the answer was complete");
+  if (failure_ || done_ || finished_) return now();
+  held_bytes_ = whole_bytes;
+  fail_with("the target ended its stream before the answer was complete");
   return now();
 }
 
@@ -74,7 +76,12 @@ void event_stream::take_events() {
       return fail_with(
           fmt::format("the target sent an event of more than {} bytes", options_.event_bytes_max));
     }
-    if (!size || !take_event(bytes)) return;
+    if (!size || !take_event(bytes)) break;
+  }
+  // The LF of the CRLF behind [DONE] came late.
+  if (done_ && std::string_view(buffer_).substr(held_bytes_) == "\n") {
+    held_bytes_ = buffer_.size();
+    splitter_ = event_splitter();
   }
 }
 

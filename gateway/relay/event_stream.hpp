@@ -43,8 +43,10 @@ class event_stream final {
   std::string_view released() const noexcept;                  // REQUIRES: release; valid until the next call
   const error& failure() const noexcept { return *failure_; }  // REQUIRES: failed
 
-  bool started() const noexcept { return started_; }        // something was released
-  bool done_seen() const noexcept { return done_; }         // the client has [DONE], or is about to get it
+  bool started() const noexcept { return started_; }  // something was released
+  // The last event was released, to its last byte: there is nothing more to wait for.
+  bool complete() const noexcept { return done_ && !splitter_.awaits_lf(); }
+  bool failed() const noexcept { return failure_.has_value(); }
   bool error_sent() const noexcept { return error_sent_; }  // the target's own error event was released
   api::token_usage usage() const noexcept { return usage_; }
   std::size_t held_bytes() const noexcept { return buffer_.capacity(); }

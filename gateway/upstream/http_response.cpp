@@ -41,7 +41,7 @@ class event_response final : public response {
   }
 
   const reply_head& head() const noexcept override { return head_; }
-  bool complete() const noexcept override { return ended_ || events_.done_seen(); }
+  bool complete() const noexcept override { return (ended_ && !events_.failed()) || events_.complete(); }
   api::token_usage usage() const noexcept override { return events_.usage(); }
   bool error_sent() const noexcept override { return events_.error_sent(); }
 
@@ -136,6 +136,9 @@ class body_response final : public response {
         body_bytes_max_(limits.body_bytes),
         hold_(budget) {
     head_.status = parts.start.status;
+    if (head_.status < 400 && !parts.start.content_type_sent.empty()) {
+      head_.content_type = std::move(parts.start.content_type_sent);
+    }
     head_.headers = std::move(parts.start.passed_on);
     body_.reserve(std::min<std::uint64_t>(parts.start.content_length, k_reserved_bytes_max) + k_padding);
   }

@@ -4,8 +4,8 @@
 #include <openssl/ssl.h>
 
 #include <boost/asio/ip/address.hpp>
-#include <fstream>
 
+#include "gateway/auth/private_file.hpp"
 #include "gateway/http/syntax.hpp"
 
 namespace weir::gateway::upstream {
@@ -18,15 +18,10 @@ constexpr std::size_t k_key_bytes_max = 4096;
 
 std::expected<std::string, std::string> read_bearer(const std::filesystem::path& file) {
   if (file.empty()) return std::string();
-  std::ifstream in(file, std::ios::binary);
-  std::string text(k_key_bytes_max + 1, '\0');
-  in.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (in.bad() || (!in.is_open())) return std::unexpected(fmt::format("{} cannot be read", file.string()));
-  text.resize(static_cast<std::size_t>(in.gcount()));
-  while (text.ends_with('\n') || text.ends_with('\r') || text.ends_with(' ')) text.pop_back();
-  if (text.empty() || text.size() > k_key_bytes_max || text.find(' ') != std::string::npos ||
-      !http::is_field_value(text)) {
-    return std::unexpected(fmt::format("{} does not hold one line with a key", file.string()));
+  auto text = auth::read_private_file(file, k_key_bytes_max);
+  if (!text) return std::unexpected("api_key_file: " + text.error());
+  if (text->empty() || text->find(' ') != std::string::npos || !http::is_field_value(*text)) {
+    return std::unexpected(fmt::format("api_key_file: {} does not hold one line with a key", file.string()));
   }
   return text;
 }

@@ -1,0 +1,31 @@
+#include "gateway/auth/private_file.hpp"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <fstream>
+
+namespace weir::gateway::auth {
+
+std::expected<std::string, std::string> read_private_file(const std::filesystem::path& file,
+                                                          std::size_t bytes_max) {
+  std::ifstream in(file, std::ios::binary);
+  struct stat status {};
+  if (!in || ::stat(file.c_str(), &status) != 0) {
+    return std::unexpected(fmt::format("{}: cannot be read", file.string()));
+  }
+  if ((status.st_mode & 077) != 0) {
+    return std::unexpected(fmt::format("{}: others may read it; run chmod 600 on it", file.string()));
+  }
+  constexpr std::size_t k_line_end_bytes = 2;
+  std::string text(bytes_max + k_line_end_bytes + 1, '\0');
+  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(in.gcount()));
+  while (text.ends_with('\n') || text.ends_with('\r')) text.pop_back();
+  if (text.size() > bytes_max) {
+    return std::unexpected(fmt::format("{}: holds more than {} bytes", file.string(), bytes_max));
+  }
+  return text;
+}
+
+}  // namespace weir::gateway::auth

@@ -1,0 +1,16 @@
+// A file that holds one secret and nobody but its owner may read. Blocks; any thread.
+#pragma once
+
+#include <cstddef>
+#include <expected>
+#include <filesystem>
+#include <string>
+
+namespace weir::gateway::auth {
+
+// The content without its final line end, or a sentence that names the file and what to do; never a byte of
+// it.
+std::expected<std::string, std::string> read_private_file(const std::filesystem::path& file,
+                                                          std::size_t bytes_max);
+
+}  // namespace weir::gateway::auth
