@@ -5,10 +5,13 @@ namespace weir::loadtest {
 bool event_splitter::push(std::string_view bytes, std::vector<std::string>& events) {
   held_ += bytes;
   std::size_t start = 0;
-  for (auto end = held_.find('\n'); end != std::string::npos; end = held_.find('\n', start)) {
+  for (auto end = held_.find_first_of("\r\n"); end != std::string::npos;
+       end = held_.find_first_of("\r\n", start)) {
     std::string_view line(held_.data() + start, end - start);
     start = end + 1;
-    if (line.ends_with('\r')) line.remove_suffix(1);
+    const bool rest_of_crlf = after_cr_ && line.empty() && held_[end] == '\n';
+    after_cr_ = held_[end] == '\r';
+    if (rest_of_crlf) continue;
     if (line.empty()) {
       if (!data_.empty()) events.push_back(std::move(data_));
       data_.clear();

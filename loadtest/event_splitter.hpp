@@ -19,6 +19,7 @@ class event_splitter final {
  private:
   std::string held_;
   std::string data_;
+  bool after_cr_ = false;  // an LF now is the second half of a line end
 };
 
 }  // namespace weir::loadtest

@@ -49,12 +49,14 @@ event_stream::state event_stream::end() {
   push({});
   if (failure_) return now();
   const std::size_t whole_bytes = held_bytes_;
+  const bool had_content = start_now_;
   if (held_bytes_ < buffer_.size()) {
     buffer_ += "\n\n";
     take_events();
   }
   if (failure_ || done_ || finished_) return now();
   held_bytes_ = whole_bytes;
+  start_now_ = had_content;
   fail_with("the target ended its stream before the answer was complete");
   return now();
 }

@@ -15,9 +15,9 @@ using simdjson::dom::object;
 
 constexpr std::size_t k_message_bytes_max = 4096;
 
-bool is_text_or_null(object error, std::string_view key) {
+bool holds_text_or_null(object error, std::string_view key) {
   element value;
-  return error.at_key(key).get(value) || value.is_null() || value.is_string();
+  return !error.at_key(key).get(value) && (value.is_null() || value.is_string());
 }
 
 std::string_view text_of(object from, std::string_view key) {
@@ -83,7 +83,7 @@ bool passes_to_client(int status) noexcept {
   }
 }
 
-std::string normalise_error(int status, std::string body) {
+std::optional<std::string> normalise_error(int status, const std::string& body) {
   simdjson::dom::parser parser;
   object root;
   if (parser.parse(body).get(root)) return wrap_text(status, body);
@@ -91,9 +91,10 @@ std::string normalise_error(int status, std::string body) {
   object error;
   if (!root.at_key("error").get(inner)) {
     if (inner.get(error)) return from_detail(status, inner);
-    const bool shaped = is_text_or_null(error, "code") && is_text_or_null(error, "type") &&
-                        is_text_or_null(error, "param") && !text_of(error, "message").empty();
-    return shaped ? body : write_error(text_of(error, "message"), status, error);
+    const bool shaped = holds_text_or_null(error, "code") && holds_text_or_null(error, "type") &&
+                        holds_text_or_null(error, "param") && !text_of(error, "message").empty();
+    if (shaped) return std::nullopt;
+    return write_error(text_of(error, "message"), status, error);
   }
   if (!root.at_key("detail").get(inner)) return from_detail(status, inner);
   if (const auto message = text_of(root, "message"); !message.empty())

@@ -1,7 +1,8 @@
 // A target's error as OpenAI's SDKs read errors: {"error":{message, type, param, code}} with a code that is
-// text or null. What has that shape passes unchanged. Pure; any thread.
+// text or null. Pure; any thread.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -11,8 +12,8 @@ namespace weir::gateway::upstream {
 // credential of ours, an unknown path) is between the gateway and the target.
 bool passes_to_client(int status) noexcept;
 
-// vLLM's integer codes, its older flat form, {"detail":...}, {"error":"text"} and bodies that are no JSON
-// keep their message.
-std::string normalise_error(int status, std::string body);
+// The body to send instead of `body`, or nothing where it has the shape. vLLM's integer codes, its older flat
+// form, {"detail":...}, {"error":"text"} and bodies that are no JSON keep their message.
+std::optional<std::string> normalise_error(int status, const std::string& body);
 
 }  // namespace weir::gateway::upstream

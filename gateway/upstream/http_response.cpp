@@ -136,7 +136,7 @@ class body_response final : public response {
         body_bytes_max_(limits.body_bytes),
         hold_(budget) {
     head_.status = parts.start.status;
-    if (head_.status < 400 && !parts.start.content_type_sent.empty()) {
+    if (!parts.start.content_type_sent.empty()) {
       head_.content_type = std::move(parts.start.content_type_sent);
     }
     head_.headers = std::move(parts.start.passed_on);
@@ -189,7 +189,10 @@ class body_response final : public response {
   result<std::string_view> finish() {
     if (head_.status >= 400) {
       slot_->end(head_.status >= 500 ? attempt_outcome::server_error : attempt_outcome::client_error);
-      body_ = normalise_error(head_.status, std::move(body_));
+      if (auto instead = normalise_error(head_.status, body_)) {
+        body_ = std::move(*instead);
+        head_.content_type = "application/json";
+      }
       return std::string_view(body_);
     }
     const auto facts = inspector().inspect_reply(body_);

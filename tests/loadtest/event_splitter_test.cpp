@@ -13,7 +13,8 @@ struct stream_case {
 
 const stream_case k_cases[] = {
     {"line feeds", "data: a\n\ndata: b\n\n", {"a", "b"}},
-    {"carriage returns", "data: a\r\n\r\ndata: b\r\n\r\n", {"a", "b"}},
+    {"carriage returns", "data: a\r\rdata: b\r\r", {"a", "b"}},
+    {"both", "data: a\r\n\r\ndata: b\r\n\r\n", {"a", "b"}},
     {"no space", "data:a\n\n", {"a"}},
     {"two data lines are one event", "data: a\ndata: b\n\n", {"a\nb"}},
     {"comments and other fields", ": ping\n\nevent: x\ndata: a\nid: 1\n\n", {"a"}},

@@ -136,7 +136,7 @@ TEST_CASE("a secret is private to its owner and long enough") {
       {"31 bytes", k_secret.substr(1) + "\n\n", 0600, "a secret has 32 to 4096 bytes"},
       {"empty", "", 0600, "a secret has"},
       {"4096 bytes", std::string(4096, 's'), 0600, nullptr},
-      {"4097 bytes", std::string(4097, 's'), 0600, "a secret has"},
+      {"4097 bytes", std::string(4097, 's'), 0600, "holds more than 4096 bytes"},
   };
   for (const auto& r : rows) {
     INFO(r.name);
