@@ -35,7 +35,8 @@ struct arguments {
 };
 
 constexpr const char* k_footer =
-    R"(An act takes place once K bytes were passed on in its direction; with K = 0, when the first byte arrives
+    R"(
+An act takes place once K bytes were passed on in its direction; with K = 0, when the first byte arrives
 there. A refused connection is one that is reset before any byte. --delay-ms, --jitter-ms, --rate-bytes-per-s
 and the pieces apply to every connection in both directions, the acts to the share of the connections.
 With --schedule random each of these connections gets one act of a random kind (reset, reset-request,
@@ -43,8 +44,8 @@ half-close, black-hole, garble, add, refuse) at a random byte between --k-min an
 same seed and order of connections.
 
 The first line of output is "listening on ADDRESS:PORT". SIGUSR1 freezes all forwarding (bytes stay in the
-sockets, nothing is closed), SIGUSR2 resumes it. SIGTERM or SIGINT ends it with a summary on standard error and
-exit code 0.
+sockets, nothing is closed), SIGUSR2 resumes it. SIGTERM or SIGINT ends it with a summary on standard error,
+with exit code 0.
 
 Examples:
   weir-loadtest chaos --to 127.0.0.1:9000 --reset-at 345            a replica that dies in mid-stream
