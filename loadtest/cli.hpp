@@ -19,5 +19,6 @@ struct command {
 
 command add_run_command(CLI::App& app);
 command add_mock_command(CLI::App& app);
+command add_chaos_command(CLI::App& app);
 
 }  // namespace weir::loadtest

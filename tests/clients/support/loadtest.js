@@ -19,7 +19,8 @@ export class Tool {
     const lines = createInterface({input: tool.child.stdout});
     const timer = setTimeout(() => lines.close(), START_MS);
     for await (const line of lines) {
-      tool.url = /^listening on (\S+)$/.exec(line)?.[1];
+      const at = /^listening on (\S+)$/.exec(line)?.[1];
+      tool.url = at?.replace(/^(?!http:)/, 'http://');
       break;
     }
     clearTimeout(timer);
@@ -32,7 +33,7 @@ export class Tool {
   }
 
   get authority() {
-    return new URL(this.url.replace(/^tcp/, 'http')).host;
+    return new URL(this.url).host;
   }
 
   async stop() {
