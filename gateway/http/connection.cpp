@@ -115,9 +115,13 @@ bool connection::gone() const noexcept {
          (peer_ == peer_state::half_closed && settings_.half_close_aborts);
 }
 
+bool connection::clean() const noexcept {
+  return peer_ == peer_state::open && !broken_ && buffer_.unread().empty();
+}
+
 // A read that is pending has seen all there is; without one the socket is asked.
 bool connection::quiet() {
-  if (peer_ != peer_state::open || broken_ || !buffer_.unread().empty()) return false;
+  if (!clean()) return false;
   if (read_pending_) return true;
   char byte = 0;
   const auto seen = ::recv(transport_.socket().native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);

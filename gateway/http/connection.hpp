@@ -65,6 +65,7 @@ class connection final : public std::enable_shared_from_this<connection> {
 
   // Whether the peer has kept the connection open and sent nothing: fit for a next request of ours.
   bool quiet();
+  bool clean() const noexcept;                                 // as far as is known without asking the socket
   void read_while_idle() { start_read(k_idle_buffer_bytes); }  // lets quiet() see into a TLS stream
 
   // Reads while a request of ours is written: a peer that answers before it has all of it will not take much

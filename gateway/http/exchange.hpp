@@ -66,15 +66,16 @@ class exchange {
   // A whole reply. An unread body is drained up to a small limit, else the connection closes after the reply.
   virtual task<result<void>> send(reply r) = 0;
 
-  // A streamed reply: start, any number of writes (each flushed as its own chunk), then finish. write fails
+  // A streamed reply: start, any number of writes (each flushed as its own chunk), then finish, perhaps with
+  // the last bytes. The head goes out with the first of them. write fails
   // with client_gone when the peer went away or did not read for the write-idle limit. abort() ends the
   // stream without its last chunk, so that any HTTP client sees the failure, and closes the connection.
-  virtual task<result<void>> start_stream(int status, std::string_view content_type, header_list headers) = 0;
+  virtual result<void> start_stream(int status, std::string_view content_type, header_list headers) = 0;
   virtual task<result<void>> write(std::string_view bytes) = 0;
-  virtual task<result<void>> finish() = 0;
+  virtual task<result<void>> finish(std::string_view last_bytes = {}) = 0;
   virtual void abort() noexcept = 0;
 
-  virtual bool stream_started() const noexcept = 0;     // start_stream sent the head
+  virtual bool stream_started() const noexcept = 0;     // start_stream was called
   virtual int status_sent() const noexcept = 0;         // 0 until a head went out
   virtual std::size_t bytes_sent() const noexcept = 0;  // body bytes
 };

@@ -64,10 +64,9 @@ task<result<void>> session_exchange::send(reply r) {
   described.content_length = r.body.size();
   const auto head = format_head(described, r.headers);
   if (!head) co_return fail(errc::internal, head.error());
-  const bool bodiless = request_.head.method == boost::beast::http::verb::head || !status_has_body(r.status);
-  const std::string_view body = bodiless ? std::string_view{} : std::string_view(r.body);
-  phase_ = phase::aborted;  // until all of it is out
   status_sent_ = r.status;
+  const std::string_view body = bodiless() ? std::string_view{} : std::string_view(r.body);
+  phase_ = phase::aborted;  // until all of it is out
   result<void> sent = co_await put(*head, body, {});
   if (sent) {
     phase_ = phase::done;
@@ -76,9 +75,8 @@ task<result<void>> session_exchange::send(reply r) {
   co_return sent;
 }
 
-task<result<void>> session_exchange::start_stream(int status, std::string_view content_type,
-                                                  header_list headers) {
-  if (phase_ != phase::waiting) co_return fail(errc::internal, "a second response to one request");
+result<void> session_exchange::start_stream(int status, std::string_view content_type, header_list headers) {
+  if (phase_ != phase::waiting) return fail(errc::internal, "a second response to one request");
   if (request_.http_1_0) keep_alive_ = false;
   decide_keep_alive();
   response_head described = describe(status, content_type);
@@ -86,42 +84,53 @@ task<result<void>> session_exchange::start_stream(int status, std::string_view c
     described.body =
         request_.http_1_0 ? response_head::body_kind::to_close : response_head::body_kind::chunked;
   }
-  const auto head = format_head(described, headers);
-  if (!head) co_return fail(errc::internal, head.error());
+  auto head = format_head(described, headers);
+  if (!head) return fail(errc::internal, head.error());
+  lead_ = std::move(*head);
   phase_ = phase::streaming;
   stream_started_ = true;
   status_sent_ = status;
-  result<void> sent = co_await put(*head, {}, {});
-  co_return sent;
+  return {};
+}
+
+bool session_exchange::bodiless() const noexcept {
+  return request_.head.method == boost::beast::http::verb::head || !status_has_body(status_sent_);
+}
+
+void session_exchange::add_size_line(std::size_t bytes) {
+  std::array<char, 16> size{};
+  const char* const end = std::to_chars(size.data(), size.data() + size.size(), bytes, 16).ptr;
+  lead_.append(size.data(), end).append("\r\n");
 }
 
 task<result<void>> session_exchange::write(std::string_view bytes) {
   if (phase_ != phase::streaming) co_return fail(errc::internal, "a write outside a stream");
-  const bool bodiless =
-      request_.head.method == boost::beast::http::verb::head || !status_has_body(status_sent_);
-  if (bytes.empty() || bodiless) co_return result<void>{};
-  result<void> sent;
-  if (request_.http_1_0) {
-    sent = co_await put(bytes, {}, {});
-  } else {
-    std::array<char, 20> size{};
-    char* end = std::to_chars(size.data(), size.data() + size.size() - 2, bytes.size(), 16).ptr;
-    *end++ = '\r';
-    *end++ = '\n';
-    const std::string_view size_line(size.data(), static_cast<std::size_t>(end - size.data()));
-    sent = co_await put(size_line, bytes, "\r\n");
-  }
+  if (bytes.empty() || bodiless()) co_return result<void>{};
+  if (!request_.http_1_0) add_size_line(bytes.size());
+  result<void> sent = co_await put(lead_, bytes, request_.http_1_0 ? "" : "\r\n");
+  lead_.clear();
   if (sent) bytes_sent_ += bytes.size();
   co_return sent;
 }
 
-task<result<void>> session_exchange::finish() {
+task<result<void>> session_exchange::finish(std::string_view last_bytes) {
   if (phase_ != phase::streaming) co_return fail(errc::internal, "finish outside a stream");
-  const bool bodiless =
-      request_.head.method == boost::beast::http::verb::head || !status_has_body(status_sent_);
+  const bool chunked = !request_.http_1_0 && !bodiless();
+  if (bodiless()) last_bytes = {};
+  std::string_view trail;
+  if (chunked && !last_bytes.empty()) {
+    add_size_line(last_bytes.size());
+    trail = "\r\n0\r\n\r\n";
+  } else if (chunked) {
+    trail = "0\r\n\r\n";
+  }
   result<void> sent;
-  if (!request_.http_1_0 && !bodiless) sent = co_await put("0\r\n\r\n", {}, {});
-  if (sent) phase_ = phase::done;
+  if (lead_.size() + last_bytes.size() + trail.size() > 0) sent = co_await put(lead_, last_bytes, trail);
+  lead_.clear();
+  if (sent) {
+    phase_ = phase::done;
+    bytes_sent_ += last_bytes.size();
+  }
   co_return sent;
 }
 

@@ -32,9 +32,9 @@ class session_exchange final : public exchange {
   std::string_view request_id() const noexcept override { return request_id_; }
   task<result<std::string>> read_body(std::size_t limit_bytes) override;
   task<result<void>> send(reply r) override;
-  task<result<void>> start_stream(int status, std::string_view content_type, header_list headers) override;
+  result<void> start_stream(int status, std::string_view content_type, header_list headers) override;
   task<result<void>> write(std::string_view bytes) override;
-  task<result<void>> finish() override;
+  task<result<void>> finish(std::string_view last_bytes) override;
   void abort() noexcept override;
   bool stream_started() const noexcept override { return stream_started_; }
   int status_sent() const noexcept override { return status_sent_; }
@@ -55,6 +55,8 @@ class session_exchange final : public exchange {
 
   response_head describe(int status, std::string_view content_type) const;
   void decide_keep_alive();
+  bool bodiless() const noexcept;
+  void add_size_line(std::size_t bytes);
   task<result<void>> put(std::string_view first, std::string_view second, std::string_view third);
   task<bool> write_joined(std::string_view first, std::string_view second, std::string_view third);
 
@@ -72,6 +74,7 @@ class session_exchange final : public exchange {
   bool stream_started_ = false;
   int status_sent_ = 0;
   std::size_t bytes_sent_ = 0;
+  std::string lead_;    // a stream's head until it goes out, then the size line of a chunk
   std::string joined_;  // a TLS record's worth of small pieces
 };
 

@@ -68,22 +68,30 @@ metrics::metrics()
       .Set(1);
 }
 
-void metrics::request_ended(const request_numbers& n) {
-  in_flight_->Decrement();
+const metrics::request_series& metrics::series_of(const request_numbers& n) {
+  const std::lock_guard lock(series_mutex_);
+  const auto known = series_.find(label_view{n.endpoint, n.model, n.status});
+  if (known != series_.end()) return known->second;
   const std::string endpoint(n.endpoint);
   const std::string model(n.model);
-  requests_.Add({{"endpoint", endpoint}, {"model", model}, {"status", std::to_string(n.status)}}).Increment();
-  duration_.Add({{"endpoint", endpoint}, {"model", model}}, k_seconds).Observe(n.duration_s);
-  if (n.first_token_s >= 0) {
-    first_token_.Add({{"endpoint", endpoint}, {"model", model}}, k_seconds).Observe(n.first_token_s);
-  }
-  if (n.prompt_tokens > 0) {
-    tokens_.Add({{"model", model}, {"kind", "prompt"}}).Increment(static_cast<double>(n.prompt_tokens));
-  }
-  if (n.completion_tokens > 0) {
-    tokens_.Add({{"model", model}, {"kind", "completion"}})
-        .Increment(static_cast<double>(n.completion_tokens));
-  }
+  const auto status = std::to_string(n.status);
+  const request_series made{
+      .requests = &requests_.Add({{"endpoint", endpoint}, {"model", model}, {"status", status}}),
+      .duration = &duration_.Add({{"endpoint", endpoint}, {"model", model}}, k_seconds),
+      .first_token = &first_token_.Add({{"endpoint", endpoint}, {"model", model}}, k_seconds),
+      .prompt_tokens = &tokens_.Add({{"model", model}, {"kind", "prompt"}}),
+      .completion_tokens = &tokens_.Add({{"model", model}, {"kind", "completion"}})};
+  return series_.emplace(label_key{endpoint, model, n.status}, made).first->second;
+}
+
+void metrics::request_ended(const request_numbers& n) {
+  in_flight_->Decrement();
+  const request_series& series = series_of(n);
+  series.requests->Increment();
+  series.duration->Observe(n.duration_s);
+  if (n.first_token_s >= 0) series.first_token->Observe(n.first_token_s);
+  if (n.prompt_tokens > 0) series.prompt_tokens->Increment(static_cast<double>(n.prompt_tokens));
+  if (n.completion_tokens > 0) series.completion_tokens->Increment(static_cast<double>(n.completion_tokens));
 }
 
 upstream_counters metrics::upstream(const std::string& target) {

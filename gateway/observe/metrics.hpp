@@ -7,9 +7,12 @@
 #include <prometheus/histogram.h>
 #include <prometheus/registry.h>
 
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
+#include <tuple>
 
 #include "gateway/observe/upstream_counters.hpp"
 
@@ -54,6 +57,36 @@ class metrics final {
   std::string text() const;
 
  private:
+  // The series of one label set: finding them by label maps would cost more than the rest of a short request.
+  struct request_series {
+    prometheus::Counter* requests;
+    prometheus::Histogram* duration;
+    prometheus::Histogram* first_token;
+    prometheus::Counter* prompt_tokens;
+    prometheus::Counter* completion_tokens;
+  };
+  struct label_key {
+    std::string endpoint;
+    std::string model;
+    int status;
+  };
+  struct label_view {
+    std::string_view endpoint;
+    std::string_view model;
+    int status;
+  };
+  struct label_less {
+    using is_transparent = void;
+    static label_view view(const label_key& key) { return {key.endpoint, key.model, key.status}; }
+    static label_view view(const label_view& key) { return key; }
+    bool operator()(const auto& a, const auto& b) const {
+      const label_view x = view(a);
+      const label_view y = view(b);
+      return std::tie(x.status, x.model, x.endpoint) < std::tie(y.status, y.model, y.endpoint);
+    }
+  };
+  const request_series& series_of(const request_numbers& n);
+
   std::shared_ptr<prometheus::Registry> registry_;
   prometheus::Family<prometheus::Counter>& requests_;
   prometheus::Family<prometheus::Counter>& tokens_;
@@ -64,6 +97,8 @@ class metrics final {
   prometheus::Family<prometheus::Counter>& attempts_;
   prometheus::Family<prometheus::Counter>& upstream_connections_;
   prometheus::Family<prometheus::Counter>& retries_;
+  std::mutex series_mutex_;
+  std::map<label_key, request_series, label_less> series_;  // under series_mutex_; entries stay
   prometheus::Gauge* in_flight_;
   prometheus::Gauge* connections_;
   prometheus::Gauge* body_bytes_;

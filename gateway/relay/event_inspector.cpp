@@ -5,6 +5,7 @@
 
 #include "gateway/api/json.hpp"
 #include "gateway/api/logprobs_json.hpp"
+#include "gateway/relay/event_splitter.hpp"
 
 namespace weir::gateway::relay {
 
@@ -117,7 +118,7 @@ bool event_inspector::join_data(std::string_view event) {
   data_.clear();
   if (event.starts_with(k_byte_order_mark)) event.remove_prefix(k_byte_order_mark.size());
   while (!event.empty()) {
-    const std::size_t end = std::min(event.find_first_of("\r\n"), event.size());
+    const std::size_t end = find_line_end(event, 0);
     std::string_view line = event.substr(0, end);
     event.remove_prefix(std::min(end + 1, event.size()));
     const std::string_view name = line.substr(0, line.find(':'));

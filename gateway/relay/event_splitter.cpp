@@ -5,20 +5,21 @@
 
 namespace weir::gateway::relay {
 
-namespace {
-
-// The first CR or LF at or behind `from`.
-std::size_t find_line_end(std::string_view buffer, std::size_t from) {
-  const char* const begin = buffer.data() + from;
-  const std::size_t bytes = buffer.size() - from;
-  const void* const lf = std::memchr(begin, '\n', bytes);
-  const std::size_t lf_at =
-      lf == nullptr ? bytes : static_cast<std::size_t>(static_cast<const char*>(lf) - begin);
-  const void* const cr = std::memchr(begin, '\r', lf_at);
-  return from + (cr == nullptr ? lf_at : static_cast<std::size_t>(static_cast<const char*>(cr) - begin));
+// In steps, so that a stream of one kind of line end is not searched to its end for the other at each line.
+std::size_t find_line_end(std::string_view buffer, std::size_t from) noexcept {
+  constexpr std::size_t k_step_bytes = 128;
+  while (from < buffer.size()) {
+    const char* const begin = buffer.data() + from;
+    std::size_t bytes = std::min(k_step_bytes, buffer.size() - from);
+    const auto* const lf = static_cast<const char*>(std::memchr(begin, '\n', bytes));
+    if (lf != nullptr) bytes = static_cast<std::size_t>(lf - begin);
+    const auto* const cr = static_cast<const char*>(std::memchr(begin, '\r', bytes));
+    if (cr != nullptr) return from + static_cast<std::size_t>(cr - begin);
+    from += bytes;
+    if (lf != nullptr) return from;
+  }
+  return from;
 }
-
-}  // namespace
 
 std::optional<std::size_t> event_splitter::next(std::string_view buffer) {
   while (scanned_ < buffer.size()) {

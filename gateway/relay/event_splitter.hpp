@@ -12,6 +12,9 @@
 
 namespace weir::gateway::relay {
 
+// The first CR or LF at or behind `from`, else the end. REQUIRES: from <= the size.
+std::size_t find_line_end(std::string_view buffer, std::size_t from) noexcept;
+
 class event_splitter final {
  public:
   // `buffer` begins behind the events returned before. The size of its first whole event with its blank line,

@@ -93,11 +93,11 @@ task<void> break_stream(api::request_context& context, const error& e, bool erro
   context.exchange.abort();
 }
 
-task<result<void>> start_stream(api::request_context& context, const upstream::reply_head& head) {
+result<void> start_stream(api::request_context& context, const upstream::reply_head& head) {
   http::header_list headers = head.headers;
   headers.emplace_back("cache-control", "no-cache");
   headers.emplace_back("x-accel-buffering", "no");
-  co_return co_await context.exchange.start_stream(head.status, head.content_type, std::move(headers));
+  return context.exchange.start_stream(head.status, head.content_type, std::move(headers));
 }
 
 task<void> pump_stream(api::request_context& context, upstream::response& response, time_point deadline,
@@ -113,10 +113,10 @@ task<void> pump_stream(api::request_context& context, upstream::response& respon
   // it running.
   context.probe.set_outcome(info(errc::client_gone).code);
   note_usage(context, response);
-  auto sent = co_await start_stream(context, response.head());
+  auto sent = start_stream(context, response.head());
   while (sent && piece && !piece->empty()) {
+    if (response.complete()) break;
     sent = co_await context.exchange.write(*piece);
-    if (sent && response.complete()) break;
     if (sent) piece = co_await response.next(steady_clock::now() + inter_token);
     note_usage(context, response);
   }
@@ -126,10 +126,11 @@ task<void> pump_stream(api::request_context& context, upstream::response& respon
     co_await break_stream(context, e, response.error_sent());
     co_return;
   }
+  sent = co_await context.exchange.finish(*piece);
+  if (!sent) co_return;
   // The client has all of it, whenever it leaves now.
   context.probe.set_outcome({});
-  sent = co_await context.exchange.finish();
-  if (sent) co_await response.settle(steady_clock::now() + k_settle);
+  co_await response.settle(steady_clock::now() + k_settle);
 }
 
 }  // namespace

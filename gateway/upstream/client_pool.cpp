@@ -39,7 +39,7 @@ void client_pool::give(std::shared_ptr<const origin> target, std::shared_ptr<htt
 }
 
 void client_pool::keep(std::shared_ptr<const origin> target, std::shared_ptr<http::connection> link) {
-  if (closed_ || !link->quiet()) return link->close();
+  if (closed_ || !link->clean()) return link->close();
   auto& own = shelves_[target->id];
   if (!own.target) own.target = std::move(target);
   if (own.idle.size() >= k_idle_connections_max) return link->close();

@@ -81,7 +81,7 @@ task<void> echo_dispatcher::echo(exchange& ex) {
 task<void> echo_dispatcher::stream(exchange& ex, bool whole) {
   header_list headers;
   headers.emplace_back("x-stream", "yes");
-  result<void> sent = co_await ex.start_stream(200, "text/event-stream", std::move(headers));
+  result<void> sent = ex.start_stream(200, "text/event-stream", std::move(headers));
   for (int i = 0; i < 3 && sent; ++i) {
     const std::string event = "data: " + std::to_string(i) + "\n\n";
     sent = co_await ex.write(event);
@@ -118,7 +118,7 @@ task<void> echo_dispatcher::wait(exchange& ex) {
 }
 
 task<void> echo_dispatcher::flood(exchange& ex) {
-  result<void> sent = co_await ex.start_stream(200, "text/plain", {});
+  result<void> sent = ex.start_stream(200, "text/plain", {});
   const std::string block(64 * 1024, 'x');
   while (sent) sent = co_await ex.write(block);
   if (sent.error().code == errc::client_gone) ++cancelled;
