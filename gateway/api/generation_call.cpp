@@ -67,10 +67,7 @@ void read_call(object root, generation_call& out, std::optional<error>& fault) {
   fault = in.first_error();
 }
 
-}  // namespace
-
-result<generation_call> read_generation_call(generation_kind kind, std::string body) {
-  thread_local simdjson::dom::parser parser;
+result<generation_call> read_with(simdjson::dom::parser& parser, generation_kind kind, std::string body) {
   generation_call out{.kind = kind, .body = std::move(body), .model = {}, .facts = {}};
   auto root = parse_object(parser, out.body);
   std::string tamed;
@@ -81,8 +78,16 @@ result<generation_call> read_generation_call(generation_kind kind, std::string b
   if (!root) return std::unexpected(root.error());
   std::optional<error> fault;
   read_call(*root, out, fault);
-  if (parser.capacity() > k_kept_parser_bytes_max) parser = simdjson::dom::parser();
   if (fault) return std::unexpected(std::move(*fault));
+  return out;
+}
+
+}  // namespace
+
+result<generation_call> read_generation_call(generation_kind kind, std::string body) {
+  thread_local simdjson::dom::parser parser;
+  auto out = read_with(parser, kind, std::move(body));
+  if (parser.capacity() > k_kept_parser_bytes_max) parser = simdjson::dom::parser();
   return out;
 }
 

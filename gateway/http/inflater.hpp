@@ -17,7 +17,7 @@ class inflater final {
   inflater& operator=(const inflater&) = delete;
 
   // Appends what `in` decodes to. False, for good, on malformed data, data behind the end, or where `out`
-  // would pass bytes_max.
+  // would pass bytes_max; what it then holds means nothing.
   bool inflate(std::string_view in, std::string& out, std::size_t bytes_max);
 
   bool finished() const noexcept;  // the end of the compressed data was seen

@@ -100,8 +100,10 @@ reply_parser::verdict reply_parser::finish() {
   } else {
     framing_ = content_length_ ? reply_framing::content_length : reply_framing::to_close;
   }
-  keep_alive_ =
-      framing_ != reply_framing::to_close && !connection_.close && (!http_1_0_ || connection_.keep_alive);
+  // A body announced where none can be may follow all the same, and would pass for the next reply.
+  const bool contradicts = bodiless && status_ != 304 && (coding_ || content_length() > 0);
+  keep_alive_ = framing_ != reply_framing::to_close && !contradicts && !connection_.close &&
+                (!http_1_0_ || connection_.keep_alive);
   return {};
 }
 

@@ -25,6 +25,8 @@ bool is_empty(element value) {
   switch (value.type()) {
     case type::NULL_VALUE:
       return true;
+    case type::BOOL:
+      return !value.get_bool().value_unsafe();
     case type::STRING:
       return value.get_string().value_unsafe().empty();
     case type::ARRAY:
@@ -91,22 +93,16 @@ void read_error(element error, event_facts& out) {
 
 void read_choices(object root, event_facts& out) {
   array choices;
-  if (root.at_key("choices").get(choices)) choices = array();
-  bool any = false;
-  bool shown = false;
+  const bool none = root.at_key("choices").get(choices) || choices.begin() == choices.end();
+  out.what = none && out.usage ? event_kind::usage : event_kind::preamble;
+  if (none) return;
   for (const auto entry : choices) {
     object choice;
-    any = true;
     if (entry.get(choice)) continue;
     element reason;
     out.finished = out.finished || (!choice.at_key("finish_reason").get(reason) && !reason.is_null());
-    shown = shown || shows_something(choice);
+    if (out.finished || shows_something(choice)) out.what = event_kind::content;
     if (!out.usage) out.usage = read_usage(choice);
-  }
-  if (shown || out.finished) {
-    out.what = event_kind::content;
-  } else {
-    out.what = !any && out.usage ? event_kind::usage : event_kind::preamble;
   }
 }
 
@@ -133,11 +129,17 @@ bool event_inspector::join_data(std::string_view event) {
 }
 
 event_facts event_inspector::inspect(std::string_view event) {
-  event_facts out;
-  if (!join_data(event)) {
-    out.what = event_kind::comment;
-    return out;
+  const bool any = join_data(event);
+  event_facts out = any ? read_data() : event_facts{.what = event_kind::comment};
+  if (data_.capacity() > k_kept_bytes_max) {
+    data_ = std::string();
+    parser_ = simdjson::dom::parser();
   }
+  return out;
+}
+
+event_facts event_inspector::read_data() {
+  event_facts out;
   if (data_ == "[DONE]") {
     out.what = event_kind::done;
     return out;
@@ -154,10 +156,6 @@ event_facts event_inspector::inspect(std::string_view event) {
     read_error(error, out);
   } else {
     read_choices(root, out);
-  }
-  if (data_.capacity() > k_kept_bytes_max) {
-    data_ = std::string();
-    parser_ = simdjson::dom::parser();
   }
   return out;
 }

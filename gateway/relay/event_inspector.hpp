@@ -47,6 +47,7 @@ class event_inspector final {
 
  private:
   bool join_data(std::string_view event);  // false: it has no data field
+  event_facts read_data();
 
   simdjson::dom::parser parser_;
   std::string data_;

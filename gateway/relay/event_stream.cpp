@@ -49,20 +49,20 @@ event_stream::state event_stream::end() {
   push({});
   if (failure_) return now();
   const std::size_t whole_bytes = held_bytes_;
-  const bool had_content = start_now_;
-  if (held_bytes_ < buffer_.size()) {
-    buffer_ += "\n\n";
+  const bool whole_start = start_now_;
+  for (int line_ends = 0; line_ends < 2 && !failure_ && held_bytes_ < buffer_.size(); ++line_ends) {
+    buffer_ += '\n';
     take_events();
   }
   if (failure_ || done_ || finished_) return now();
   held_bytes_ = whole_bytes;
-  start_now_ = had_content;
+  start_now_ = whole_start;
   fail_with("the target ended its stream before the answer was complete");
   return now();
 }
 
 event_stream::state event_stream::now() {
-  if (start_now_ || held_bytes_ > k_preamble_bytes_max) {
+  if (start_now_) {
     started_ = started_ || held_bytes_ > 0;
     out_bytes_ = held_bytes_;
   }
@@ -71,6 +71,7 @@ event_stream::state event_stream::now() {
 }
 
 void event_stream::take_events() {
+  take_late_lf();
   while (!failure_) {
     const auto size = splitter_.next(std::string_view(buffer_).substr(held_bytes_));
     const std::size_t bytes = size.value_or(buffer_.size() - held_bytes_);
@@ -80,10 +81,16 @@ void event_stream::take_events() {
     }
     if (!size || !take_event(bytes)) break;
   }
-  // The LF of the CRLF behind [DONE] came late.
-  if (done_ && std::string_view(buffer_).substr(held_bytes_) == "\n") {
-    held_bytes_ = buffer_.size();
-    splitter_ = event_splitter();
+}
+
+// The second byte of the CRLF that ends the last event goes where that event went, however they were cut.
+void event_stream::take_late_lf() {
+  if (!splitter_.awaits_lf() || !std::string_view(buffer_).substr(held_bytes_).starts_with('\n')) return;
+  splitter_ = event_splitter();
+  if (dropped_) {
+    buffer_.erase(held_bytes_, 1);
+  } else {
+    ++held_bytes_;
   }
 }
 
@@ -101,24 +108,25 @@ bool event_stream::take_event(std::size_t bytes) {
                     : "the target sent an event that is not a JSON object");
     return false;
   }
-  if (facts.what == event_kind::usage && options_.drop_usage) {
+  if (facts.what == event_kind::done && !answered_) {
+    fail_with("the target ended its stream without an answer");
+    return false;
+  }
+  dropped_ = facts.what == event_kind::usage && options_.drop_usage;
+  if (dropped_) {
     buffer_.erase(held_bytes_, bytes);
     return true;
   }
   held_bytes_ += bytes;
   done_ = done_ || facts.what == event_kind::done;
-  start_now_ = start_now_ || facts.what == event_kind::content;
-  if (done_ && !start_now_) {
-    held_bytes_ -= bytes;
-    fail_with("the target ended its stream without an answer");
-    return false;
-  }
+  answered_ = answered_ || facts.what == event_kind::content;
+  start_now_ = start_now_ || answered_ || held_bytes_ > k_preamble_bytes_max;
   return true;
 }
 
 // Before the first content an error is the answer; behind it, it is the last event.
 void event_stream::take_error(const event_facts& facts, std::size_t bytes) {
-  if (!start_now_ && !started_) {
+  if (!start_now_) {
     const errc code = to_errc(facts.error_status);
     failure_ = error{code, facts.error_message.empty() ? "the target failed" : facts.error_message, {}};
   } else {
@@ -130,8 +138,7 @@ void event_stream::take_error(const event_facts& facts, std::size_t bytes) {
 }
 
 void event_stream::fail_with(std::string what) {
-  const bool began = started_ || start_now_;
-  failure_ = error{began ? errc::stream_interrupted : errc::upstream_failed, std::move(what), {}};
+  failure_ = error{start_now_ ? errc::stream_interrupted : errc::upstream_failed, std::move(what), {}};
   buffer_.resize(held_bytes_);
 }
 

@@ -53,6 +53,7 @@ class event_stream final {
 
  private:
   void take_events();
+  void take_late_lf();
   bool take_event(std::size_t bytes);  // false: nothing behind it counts
   void take_error(const event_facts& facts, std::size_t bytes);
   void fail_with(std::string what);
@@ -67,7 +68,9 @@ class event_stream final {
   std::optional<error> failure_;
   api::token_usage usage_;
   bool started_ = false;
-  bool start_now_ = false;  // content was seen
+  bool start_now_ = false;  // what is held may go
+  bool answered_ = false;   // content was seen
+  bool dropped_ = false;    // the last event was
   bool finished_ = false;   // a finish_reason was seen
   bool done_ = false;
   bool error_sent_ = false;

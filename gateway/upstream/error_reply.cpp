@@ -41,9 +41,15 @@ void append_field(std::string& out, object from, std::string_view key, std::stri
   }
 }
 
+void append_message(std::string& out, int status, std::string_view message) {
+  const std::string_view shown = message.substr(0, k_message_bytes_max);
+  api::append_quoted(out,
+                     shown.empty() ? fmt::format("the target answered {}", status) : api::valid_utf8(shown));
+}
+
 std::string write_error(std::string_view message, int status, object from) {
   std::string out = R"({"error":{"message":)";
-  api::append_quoted(out, api::valid_utf8(message.substr(0, k_message_bytes_max)));
+  append_message(out, status, message);
   append_field(out, from, "type", status >= 500 ? "server_error" : "invalid_request_error");
   append_field(out, from, "param", {});
   append_field(out, from, "code", {});
@@ -52,9 +58,7 @@ std::string write_error(std::string_view message, int status, object from) {
 
 std::string wrap_text(int status, std::string_view text) {
   std::string out = R"({"error":{"message":)";
-  const std::string_view shown = text.substr(0, k_message_bytes_max);
-  api::append_quoted(out,
-                     shown.empty() ? fmt::format("the target answered {}", status) : api::valid_utf8(shown));
+  append_message(out, status, text);
   out += fmt::format(R"(,"type":"{}","param":null,"code":null}}}})",
                      status >= 500 ? "server_error" : "invalid_request_error");
   return out;
@@ -89,7 +93,7 @@ std::optional<std::string> normalise_error(int status, const std::string& body) 
   if (parser.parse(body).get(root)) return wrap_text(status, body);
   element inner;
   object error;
-  if (!root.at_key("error").get(inner)) {
+  if (!root.at_key("error").get(inner) && !inner.is_null()) {
     if (inner.get(error)) return from_detail(status, inner);
     const bool shaped = holds_text_or_null(error, "code") && holds_text_or_null(error, "type") &&
                         holds_text_or_null(error, "param") && !text_of(error, "message").empty();

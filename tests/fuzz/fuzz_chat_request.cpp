@@ -1,11 +1,15 @@
 // Arbitrary bytes as the body of both generating endpoints: parsing ends, an error has a message, and what is
-// accepted keeps the limits that everything below relies on.
+// accepted keeps the limits that everything below relies on. The gateway's own lenient reading of the same
+// bytes keeps them as they came.
 #include <cstdint>
 #include <cstdlib>
 #include <string>
+#include <string_view>
 
 #include "gateway/api/chat_types.hpp"
 #include "gateway/api/completion_types.hpp"
+#include "gateway/api/generation_call.hpp"
+#include "gateway/api/json.hpp"
 
 using namespace weir::gateway;
 
@@ -35,13 +39,33 @@ bool explained(const result<T>& parsed) {
   return parsed || !parsed.error().message.empty();
 }
 
+// Only whole numbers of the text change, each to 0 and spaces, and once is enough.
+bool tamed_well(const std::string& text) {
+  std::string tamed = text;
+  const bool any = api::tame_numbers(tamed);
+  if (tamed.size() != text.size() || any != (tamed != text)) return false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (tamed[i] != text[i] && std::string_view("+-.0123456789eE").find(text[i]) == std::string_view::npos) {
+      return false;
+    }
+  }
+  if (api::json_document::parse(text) && !api::json_document::parse(tamed)) return false;
+  return !api::tame_numbers(tamed);
+}
+
+bool kept(const result<api::generation_call>& call, const std::string& body) {
+  return !call || (call->body == body && !call->model.empty());
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string body(reinterpret_cast<const char*>(data), size);
   const auto chat = api::parse_chat_request(body);
   const auto completion = api::parse_completion_request(body);
-  if (!explained(chat) || !explained(completion)) std::abort();
+  const auto call = api::read_generation_call(api::generation_kind::chat, body);
+  if (!explained(chat) || !explained(completion) || !explained(call)) std::abort();
+  if (!kept(call, body) || !tamed_well(body)) std::abort();
   if (chat && (!sane(chat->options) || chat->prompt.messages.empty())) std::abort();
   if (completion) {
     const auto choices = static_cast<std::int64_t>(completion->prompts.size()) * completion->options.n;
