@@ -4,13 +4,14 @@ CONFIG ?= configs/quickstart.yaml
 FUZZ_SECONDS ?= 60
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
-.PHONY: help setup setup-test build run test test-release test-asan test-tsan test-fuzz soak format clean
+.PHONY: help setup setup-test build run test test-release test-asan test-tsan test-fuzz soak bench-relay format clean
 
 help:
 	@echo "make run      install what is missing, build, serve the bundled model on 127.0.0.1:8080"
 	@echo "make build    install what is missing, build build/release/weir and build/release/weir-loadtest"
 	@echo "make test     every test: release with real clients, address and undefined sanitizers, thread sanitizer, fuzzing"
 	@echo "make soak     the same fuzz targets for 30 minutes each"
+	@echo "make bench-relay  what Weir's relay adds and costs beside nginx and haproxy, in one table"
 	@echo "make format   clang-format over all sources"
 	@echo "Variables: JOBS=$(JOBS) CONFIG=$(CONFIG) FUZZ_SECONDS=$(FUZZ_SECONDS)"
 
@@ -51,6 +52,10 @@ test: test-release test-asan test-tsan test-fuzz
 
 soak:
 	@$(MAKE) test-fuzz FUZZ_SECONDS=1800
+
+bench-relay: build
+	@.ci/setup bench
+	@loadtest/bench/relay.sh build/release $(BENCH)
 
 format:
 	@git ls-files '*.cpp' '*.hpp' | grep -v /generated/ | xargs clang-format-14 -i

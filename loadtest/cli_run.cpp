@@ -74,6 +74,11 @@ command add_run_command(CLI::App& app) {
   command->add_option("--timeout-ms", options.timeout_ms, "Of one request")
       ->check(CLI::Range(1, 86'400'000))
       ->capture_default_str();
+  command
+      ->add_option("--ramp-s", options.ramp_s, "Closed loop: start the first requests evenly over this time")
+      ->check(CLI::Range(0.0, 3'600.0));
+  command->add_flag("--check-sequence", options.check_sequence,
+                    "Fail where a mock's numbered tokens are not complete and in order");
   command->add_flag("--json", given->json,
                     "One JSON object with the names of vLLM's bench serve, instead of a table");
   command->add_flag("--progress", options.progress, "A line per second on standard error");

@@ -12,6 +12,7 @@
 #include <boost/beast/http.hpp>
 
 #include "loadtest/event_splitter.hpp"
+#include "loadtest/sequence_check.hpp"
 
 namespace weir::loadtest {
 
@@ -22,7 +23,7 @@ namespace beast = boost::beast;
 namespace http = boost::beast::http;
 using clock = std::chrono::steady_clock;
 
-constexpr std::size_t k_block_bytes = 64 << 10;
+constexpr std::size_t k_block_bytes = 4 << 10;  // of each of thousands of streams
 
 double seconds(clock::duration d) {
   return std::chrono::duration<double>(d).count();
@@ -31,7 +32,9 @@ double seconds(clock::duration d) {
 // Follows one stream of events and keeps the times.
 class stream_watch {
  public:
-  stream_watch(request_result& out, clock::time_point start) : out_(out), start_(start) {}
+  stream_watch(request_result& out, clock::time_point start, bool check_sequence,
+               simdjson::dom::parser& parser)
+      : out_(out), start_(start), check_sequence_(check_sequence), parser_(parser) {}
 
   void take(const std::string& data) {
     if (data == "[DONE]") {
@@ -48,6 +51,17 @@ class stream_watch {
     std::int64_t reported = 0;
     if (!event["usage"]["completion_tokens"].get(reported)) out_.output_tokens = reported;
     if (has_output(event)) note_token();
+    if (check_sequence_ && !event.at_pointer("/choices/0/delta/content").get(message))
+      sequence_.take(message);
+  }
+
+  // The stream has ended: what its tokens' numbers say becomes part of the result.
+  void end() {
+    if (!check_sequence_) return;
+    out_.tokens_lost = sequence_.lost(out_.output_tokens);
+    out_.tokens_reordered = sequence_.reordered();
+    if (out_.failure.empty() && (out_.tokens_lost > 0 || out_.tokens_reordered > 0))
+      out_.failure = "tokens are lost or out of order";
   }
 
   bool done() const noexcept { return done_; }
@@ -76,7 +90,9 @@ class stream_watch {
   clock::time_point last_;
   std::int64_t token_count_ = 0;
   bool done_ = false;
-  simdjson::dom::parser parser_;
+  bool check_sequence_;
+  sequence_check sequence_;
+  simdjson::dom::parser& parser_;
 };
 
 http::request<http::string_body> make_request(const request_spec& spec) {
@@ -122,10 +138,11 @@ asio::awaitable<void> read_stream(beast::tcp_stream& stream, request_result& out
 
 }  // namespace
 
-asio::awaitable<request_result> run_request(const request_spec& spec) {
+asio::awaitable<request_result> run_request(const request_spec& spec, simdjson::dom::parser& parser) {
   request_result out;
   const auto executor = co_await asio::this_coro::executor;
   const auto start = clock::now();
+  stream_watch watch(out, start, spec.check_sequence, parser);
   try {
     asio::ip::tcp::resolver resolver(executor);
     const auto addresses = co_await resolver.async_resolve(spec.host, spec.port, asio::use_awaitable);
@@ -135,11 +152,11 @@ asio::awaitable<request_result> run_request(const request_spec& spec) {
     stream.socket().set_option(asio::ip::tcp::no_delay(true));
     const auto request = make_request(spec);
     co_await http::async_write(stream, request, asio::use_awaitable);
-    stream_watch watch(out, start);
     co_await read_stream(stream, out, watch);
   } catch (const std::exception& e) {
     out.failure = e.what();
   }
+  watch.end();
   out.duration_s = seconds(clock::now() - start);
   out.ok = out.failure.empty();
   co_return out;

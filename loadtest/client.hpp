@@ -2,6 +2,8 @@
 // One request, one io_context thread.
 #pragma once
 
+#include <simdjson.h>
+
 #include <boost/asio/awaitable.hpp>
 #include <chrono>
 #include <cstdint>
@@ -17,6 +19,7 @@ struct request_spec {
   std::string api_key;                         // empty: none is sent
   std::string body;                            // JSON with "stream": true
   std::chrono::milliseconds timeout{600'000};  // of the whole exchange
+  bool check_sequence = false;                 // the tokens are numbered: " tok0", " tok1", ...
 };
 
 struct request_result {
@@ -26,8 +29,11 @@ struct request_result {
   double duration_s = 0;           // from sending to the last byte
   std::vector<double> gaps_s;      // between events with content
   std::int64_t output_tokens = 0;  // as the server reports, else events with content
+  std::int64_t tokens_lost = 0;    // by their numbers
+  std::int64_t tokens_reordered = 0;
 };
 
-boost::asio::awaitable<request_result> run_request(const request_spec& spec);
+// `parser`: lent for as long as an event takes, so thousands of streams can share one.
+boost::asio::awaitable<request_result> run_request(const request_spec& spec, simdjson::dom::parser& parser);
 
 }  // namespace weir::loadtest

@@ -23,6 +23,8 @@ std::string fields(const char* name, const histogram& h) {
 }  // namespace
 
 void report::add(const request_result& result, double from_intended_s) {
+  tokens_lost_ += result.tokens_lost;
+  tokens_reordered_ += result.tokens_reordered;
   if (!result.ok) {
     ++failed_;
     const bool known = failures_.contains(result.failure) || failures_.size() < k_failure_reasons_max;
@@ -50,16 +52,20 @@ std::string report::table(double run_s) const {
   out += row("inter-token gap", gaps_);
   out += row("end to end", end_to_end_);
   out += row("end to end, from schedule", from_intended_);
+  if (tokens_lost_ > 0 || tokens_reordered_ > 0)
+    out += fmt::format("{} tokens lost, {} out of order\n", tokens_lost_, tokens_reordered_);
   for (const auto& [reason, count] : failures_) out += fmt::format("failed {} times: {}\n", count, reason);
   return out;
 }
 
 std::string report::json(double run_s) const {
   return fmt::format(R"({{"duration":{:.4f},"completed":{},"failed":{},"total_output_tokens":{},)"
+                     R"("tokens_lost":{},"tokens_reordered":{},)"
                      R"("request_throughput":{:.4f},"output_throughput":{:.4f}{}{}{}{}}})",
-                     run_s, completed(), failed_, output_tokens_, static_cast<double>(completed()) / run_s,
-                     static_cast<double>(output_tokens_) / run_s, fields("ttft", first_token_),
-                     fields("tpot", per_token_), fields("itl", gaps_), fields("e2el", end_to_end_)) +
+                     run_s, completed(), failed_, output_tokens_, tokens_lost_, tokens_reordered_,
+                     static_cast<double>(completed()) / run_s, static_cast<double>(output_tokens_) / run_s,
+                     fields("ttft", first_token_), fields("tpot", per_token_), fields("itl", gaps_),
+                     fields("e2el", end_to_end_)) +
          "\n";
 }
 

@@ -28,6 +28,8 @@ class report final {
   histogram end_to_end_;   // E2EL
   histogram from_intended_;
   std::int64_t output_tokens_ = 0;
+  std::int64_t tokens_lost_ = 0;
+  std::int64_t tokens_reordered_ = 0;
   std::uint64_t failed_ = 0;
   std::map<std::string, std::uint64_t> failures_;  // by reason
 };

@@ -11,6 +11,7 @@
 #include <exception>
 
 #include "loadtest/arrivals.hpp"
+#include "loadtest/file_limit.hpp"
 
 namespace weir::loadtest {
 
@@ -51,6 +52,7 @@ class load_run {
  public:
   load_run(const run_options& options, request_spec spec) : options_(options), spec_(std::move(spec)) {
     spec_.api_key = options.api_key;
+    spec_.check_sequence = options.check_sequence;
     spec_.timeout = std::chrono::milliseconds(options.timeout_ms);
     if (options.rate_per_s > 0) {
       schedule_ =
@@ -63,7 +65,11 @@ class load_run {
     const auto lanes =
         schedule_.empty() ? std::min(options_.concurrency, options_.requests) : options_.requests;
     for (std::int64_t i = 0; i < lanes; ++i) {
-      asio::co_spawn(io_, schedule_.empty() ? take_turns() : at_its_time(i), rethrow);
+      asio::co_spawn(io_,
+                     schedule_.empty()
+                         ? take_turns(options_.ramp_s * static_cast<double>(i) / static_cast<double>(lanes))
+                         : at_its_time(i),
+                     rethrow);
     }
     if (options_.progress) asio::co_spawn(io_, show_progress(), rethrow);
     io_.run();
@@ -90,12 +96,17 @@ class load_run {
   asio::awaitable<void> one(std::int64_t index, clock::time_point intended) {
     request_spec spec = spec_;
     spec.body = body(index);
-    const auto result = co_await run_request(spec);
+    const auto result = co_await run_request(spec, parser_);
     report_.add(result, std::chrono::duration<double>(clock::now() - intended).count());
     ++ended_;
   }
 
-  asio::awaitable<void> take_turns() {
+  asio::awaitable<void> take_turns(double start_s) {
+    if (start_s > 0) {
+      const std::chrono::duration<double> offset(start_s);
+      asio::steady_timer timer(io_, start_ + std::chrono::duration_cast<clock::duration>(offset));
+      co_await timer.async_wait(asio::use_awaitable);
+    }
     while (next_ < options_.requests) {
       const auto index = next_++;
       co_await one(index, clock::now());
@@ -122,6 +133,7 @@ class load_run {
   const run_options& options_;
   request_spec spec_;
   std::vector<double> schedule_;
+  simdjson::dom::parser parser_;
   asio::io_context io_{1};
   clock::time_point start_;
   report report_;
@@ -135,6 +147,7 @@ std::expected<run_outcome, std::string> run(const run_options& options) {
   auto spec = parse_url(options.url);
   if (!spec) return std::unexpected(spec.error());
   if (options.prompts.empty()) return std::unexpected("no prompts");
+  raise_file_limit();
   return load_run(options, std::move(*spec)).execute();
 }
 

@@ -23,7 +23,9 @@ struct run_options {
   double temperature = 0;
   std::uint64_t seed = 1;
   std::int64_t timeout_ms = 600'000;
-  bool progress = false;  // a line per second on standard error
+  double ramp_s = 0;            // closed loop: the first requests start evenly over this time
+  bool check_sequence = false;  // the answers are a mock's numbered tokens, complete and in order
+  bool progress = false;        // a line per second on standard error
 };
 
 struct run_outcome {
