@@ -17,6 +17,7 @@ import {
   streamBody,
   target,
   wholeStreamBody,
+  relayOf,
 } from './support/relay.js';
 import * as up from './support/upstream.js';
 
@@ -86,15 +87,14 @@ describe('requests', {timeout: 300_000}, () => {
     assert.equal(upstream.requests.length, 0);
   });
 
-  test('F8 the limit is configurable', async () => {
-    const other = await startRelay([target(upstream)], (config) => ({
+  test('F8 the limit is configurable', async (t) => {
+    const other = await relayOf(t, [target(upstream)], (config) => ({
       ...config,
       limits: {body_bytes: 100_000},
     }));
     upstream.script(up.replies(up.jsonReply(up.chatReply())));
     assert.equal((await ask(other, bodyOf(100_000))).status, 200);
     assertFailed(await ask(other, bodyOf(100_001)), 413, 'request_too_large');
-    await other.stop();
   });
 
   test('a chunked request goes upstream with its length', async () => {

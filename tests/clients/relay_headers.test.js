@@ -15,6 +15,8 @@ import {
   startRelay,
   streamBody,
   target,
+  relayOf,
+  upstreamOf,
 } from './support/relay.js';
 import * as up from './support/upstream.js';
 import {authFor, user} from './support/weir.js';
@@ -279,29 +281,26 @@ describe('reply headers', {timeout: 60_000}, () => {
 });
 
 describe('models', {timeout: 60_000}, () => {
-  test('names are listed, with max_model_len where it is known', async () => {
-    const other = await startRelay([target(upstream, {context_tokens: 4096})]);
+  test('names are listed, with max_model_len where it is known', async (t) => {
+    const other = await relayOf(t, [target(upstream, {context_tokens: 4096})]);
     const list = async (of) => (await (await fetch(`${of.base}/models`)).json()).data;
     const [known] = await list(other);
     assert.deepEqual([known.id, known.max_model_len], [NAME, 4096]);
     const [unknown] = await list(open);
     assert.equal(unknown.id, NAME);
     assert.ok(unknown.max_model_len === undefined || unknown.max_model_len === null);
-    await other.stop();
   });
 
-  test('requests go to the targets of a model in turn; an alias is the same model', async () => {
-    const second = await up.Upstream.start(up.replies(up.jsonReply(up.chatReply('second'))));
-    const both = await startRelay([target(upstream), target(second, {}, 'r2')]);
+  test('requests go to the targets of a model in turn; an alias is the same model', async (t) => {
+    const second = await upstreamOf(t, up.replies(up.jsonReply(up.chatReply('second'))));
+    const both = await relayOf(t, [target(upstream), target(second, {}, 'r2')]);
     upstream.script(up.replies(up.jsonReply(up.chatReply('first'))));
     for (let i = 0; i < 10; ++i) await ask(both, chatBody(i % 2 ? {} : {model: ALIAS}));
     assert.deepEqual([upstream.requests.length, second.requests.length], [5, 5]);
-    await both.stop();
-    await second.stop();
   });
 
-  test('completions go to completions; a base_url with a path and a slash is kept', async () => {
-    const other = await startRelay([target({base: `http://127.0.0.1:${upstream.port}/deep/v1/`})]);
+  test('completions go to completions; a base_url with a path and a slash is kept', async (t) => {
+    const other = await relayOf(t, [target({base: `http://127.0.0.1:${upstream.port}/deep/v1/`})]);
     whole();
     await ask(other, {model: NAME, prompt: 'x'}, {route: COMPLETIONS});
     await ask(other, chatBody());
@@ -309,11 +308,10 @@ describe('models', {timeout: 60_000}, () => {
       upstream.requests.map((request) => request.path),
       ['/deep/v1/completions', '/deep/v1/chat/completions'],
     );
-    await other.stop();
   });
 
-  test('connections: over the limit of all targets 503 with retry-after, under it served again', async () => {
-    const other = await startRelay([target(upstream, {connections: 2})]);
+  test('connections: over the limit of all targets 503 with retry-after, under it served again', async (t) => {
+    const other = await relayOf(t, [target(upstream, {connections: 2})]);
     const held = [];
     upstream.script((request, socket) => void held.push(socket));
     const first = [ask(other, chatBody()), ask(other, chatBody())];
@@ -326,6 +324,5 @@ describe('models', {timeout: 60_000}, () => {
     await Promise.all(first);
     whole();
     assert.equal((await ask(other, chatBody())).status, 200);
-    await other.stop();
   });
 });

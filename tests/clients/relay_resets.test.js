@@ -18,6 +18,8 @@ import {
   streamBody,
   target,
   wholeStreamBody,
+  relayOf,
+  upstreamOf,
 } from './support/relay.js';
 import * as up from './support/upstream.js';
 
@@ -192,9 +194,9 @@ describe('an upstream that dies after k bytes', {timeout: 300_000}, () => {
     assert.equal(await retries(weir), before);
   });
 
-  test('nothing listens: 502, counted as connect_failed', async () => {
-    const gone = await up.Upstream.start();
-    const other = await startRelay([target(gone)]);
+  test('nothing listens: 502, counted as connect_failed', async (t) => {
+    const gone = await upstreamOf(t);
+    const other = await relayOf(t, [target(gone)]);
     await gone.stop();
     for (const body of [chatBody(), streamBody()]) {
       await assertAdds(
@@ -203,7 +205,6 @@ describe('an upstream that dies after k bytes', {timeout: 300_000}, () => {
         async () => assertFailed(await ask(other, body), 502, 'upstream_failed'),
       );
     }
-    await other.stop();
   });
 
   test('after all of it a request is answered and every connection is gone', async () => {

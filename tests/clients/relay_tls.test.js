@@ -21,6 +21,8 @@ import {
   streamBody,
   target,
   wholeStreamBody,
+  relayOf,
+  upstreamOf,
 } from './support/relay.js';
 import * as up from './support/upstream.js';
 
@@ -63,13 +65,12 @@ describe('verified', {timeout: 60_000}, () => {
     );
   });
 
-  test('by name: localhost', async () => {
+  test('by name: localhost', async (t) => {
     upstream.script(up.replies(up.jsonReply(up.chatReply())));
     const base = `https://localhost:${upstream.port}/v1`;
-    const named = await startRelay([target({base}, {ca_file: ours.file})]);
+    const named = await relayOf(t, [target({base}, {ca_file: ours.file})]);
     assert.equal((await ask(named, chatBody())).status, 200);
     assert.equal(upstream.requests[0].headers.host, `localhost:${upstream.port}`);
-    await named.stop();
   });
 
   test('4 MB each way, in records of any size', async () => {
@@ -118,10 +119,10 @@ describe('not verified', {timeout: 60_000}, () => {
     'an expired certificate': () => [ours.issue(NAMES, '20010101000000Z'), {ca_file: ours.file}],
   };
   for (const [name, make] of Object.entries(cases)) {
-    test(`${name}: 502, and no request leaves`, async () => {
+    test(`${name}: 502, and no request leaves`, async (t) => {
       const [credentials, fields] = make();
-      const bad = await up.Upstream.start(undefined, {credentials});
-      const relay = await startRelay([target(bad, fields)]);
+      const bad = await upstreamOf(t, undefined, {credentials});
+      const relay = await relayOf(t, [target(bad, fields)]);
       for (const body of [chatBody(), streamBody()]) {
         await assertAdds(
           () => attempts(relay),
@@ -130,18 +131,14 @@ describe('not verified', {timeout: 60_000}, () => {
         );
       }
       assert.equal(bad.requests.length, 0);
-      await relay.stop();
-      await bad.stop();
     });
   }
 
-  test('plain HTTP where TLS is expected: 502', async () => {
-    const plain = await up.Upstream.start();
-    const relay = await startRelay([
-      target({base: plain.base.replace('http:', 'https:')}, {ca_file: ours.file}),
+  test('plain HTTP where TLS is expected: 502', async (t) => {
+    const plain = await upstreamOf(t);
+    const relay = await relayOf(t, [
+      target({base: plain.base.replace('http:', 'https:')}, {ca_file: ours.file, tls_timeout_ms: 500}),
     ]);
     assertFailed(await ask(relay, chatBody()), 502, 'upstream_failed');
-    await relay.stop();
-    await plain.stop();
   });
 });

@@ -123,6 +123,7 @@ export class Upstream {
     upstream.secure = Boolean(credentials);
     upstream.server = credentials ? tls.createServer(credentials, accept) : net.createServer(accept);
     upstream.server.on('tlsClientError', () => {}); // a handshake that the client refused
+    upstream.server.unref(); // what a failed test leaves behind does not hold the run
     upstream.server.listen(0, '127.0.0.1');
     await once(upstream.server, 'listening');
     upstream.port = upstream.server.address().port;
