@@ -110,7 +110,7 @@ async function leaves({handler, body, ready}, end) {
           await ready(reply);
           const left = performance.now();
           end(reply.client);
-          return (await request.closed) - left;
+          return (await up.closing(request)) - left;
         },
       ),
   );
@@ -153,7 +153,7 @@ describe('a client that leaves', {timeout: 120_000}, () => {
         const left = performance.now();
         reply.client.leave();
         request.socket.resume();
-        const took = (await request.closed) - left;
+        const took = (await up.closing(request)) - left;
         assert.ok(took <= 3 * CANCEL_MS, `${took} ms, of which some to read what was on its way`);
       },
     );
@@ -184,7 +184,7 @@ describe('a client that leaves', {timeout: 120_000}, () => {
           await eventually('back-pressure', () => waiting > 0 && performance.now() - waiting > 300);
           const left = performance.now();
           ends[how](reply.client);
-          const took = (await request.closed) - left;
+          const took = (await up.closing(request)) - left;
           assert.ok(took <= CANCEL_MS, `${took} ms`);
         },
       );
@@ -204,7 +204,7 @@ describe('a client that leaves', {timeout: 120_000}, () => {
       await up.sleep(5 * i);
       const left = performance.now();
       reply.client.leave();
-      times.push((await upstream.requests.find(mine).closed) - left);
+      times.push((await up.closing(upstream.requests.find(mine))) - left);
     };
     await assertAdds(
       () => attempts(weir),

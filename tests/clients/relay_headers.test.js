@@ -190,7 +190,7 @@ describe('bodies', {timeout: 60_000}, () => {
   const text = (model) =>
     '\n { "messages" : [ {"role":"user","content":"a \\u0041 \\/ \\ud83e\\udd8a 東"} ] ,' +
     `\t"model" :  "${model}" , "model_2":"fox","x":{"model":"fox"},"big":123456789012345678901234567890,` +
-    '"f":1.0E-2,"dup":1,"dup":2 } \r\n';
+    '"f":1.0E-2 ,"Model":"fox"} \r\n';
   for (const [name, of, model, sent] of [
     ['the configured name', () => open, NAME, NAME],
     ['an alias', () => open, ALIAS, NAME],
@@ -209,6 +209,13 @@ describe('bodies', {timeout: 60_000}, () => {
     const reply = await ask(open, text('f\\u006fx'));
     assert.equal(reply.status, 200, reply.text);
     assert.equal(JSON.parse(upstream.requests[0].body).model, NAME);
+  });
+
+  test('a model that is named twice is refused: upstream might read the other one', async () => {
+    whole();
+    const text = `{"model":"${NAME}","messages":[{"role":"user","content":"x"}],"\\u006dodel":"other"}`;
+    assertFailed(await ask(open, text), 400);
+    assert.equal(upstream.requests.length, 0);
   });
 
   test('I4 unknown response fields, reasoning and reasoning_content survive, byte for byte', async () => {

@@ -167,7 +167,7 @@ describe('framing', {timeout: 300_000}, () => {
     const sent = await endless('');
     const reply = await ask(weir, wholeStreamBody());
     assertFailed(reply, 502, 'upstream_failed');
-    await upstream.requests[0].closed;
+    await up.closing(upstream.requests[0]);
     assert.ok(sent.bytes < 16 << 20, `read ${sent.bytes} bytes of one event`);
   });
 
@@ -176,7 +176,7 @@ describe('framing', {timeout: 300_000}, () => {
     const sent = await endless(begin);
     const reply = await ask(weir, wholeStreamBody());
     assertInterrupted(reply, begin);
-    await upstream.requests[0].closed;
+    await up.closing(upstream.requests[0]);
     assert.ok(sent.bytes < 16 << 20, `read ${sent.bytes} bytes of one event`);
   });
 

@@ -81,8 +81,22 @@ describe('verified', {timeout: 60_000}, () => {
     assert.equal(JSON.parse(upstream.requests[0].body).filler.length, text.length);
   });
 
+  test('a reply without a length that is cut without close_notify is no reply', async () => {
+    const text = JSON.stringify(up.chatReply());
+    upstream.script(async (request, socket) => {
+      socket.write(up.head(200, {'content-type': 'application/json'}) + text.slice(0, -20));
+      await up.sleep(50);
+      socket.destroy();
+    });
+    assertFailed(await ask(weir, chatBody()), 502, 'upstream_failed');
+    upstream.script((request, socket) => {
+      socket.end(up.head(200, {'content-type': 'application/json'}) + text);
+    });
+    assert.equal((await ask(weir, chatBody())).text, text);
+  });
+
   test('a stream that is cut without close_notify is no clean end', async () => {
-    const events = up.chatEvents().slice(0, 4);
+    const events = up.chatEvents().slice(0, -1); // all but [DONE]
     const bytes = up.sse(events, {framing: 'close'});
     upstream.script(async (request, socket) => {
       socket.write(bytes);
@@ -103,7 +117,7 @@ describe('verified', {timeout: 60_000}, () => {
         const request = await arrival;
         const left = performance.now();
         reply.client.leave();
-        const took = (await request.closed) - left;
+        const took = (await up.closing(request)) - left;
         assert.ok(took <= CANCEL_MS, `${took} ms`);
       },
     );

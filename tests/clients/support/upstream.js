@@ -2,6 +2,7 @@
 // timing and its end to the test. One request at a time per connection; what follows too early waits.
 import {once} from 'node:events';
 import net from 'node:net';
+import {setTimeout as sleep} from 'node:timers/promises';
 import tls from 'node:tls';
 
 const REQUEST_LINE = /^POST \/\S* HTTP\/1\.1$/;
@@ -169,8 +170,18 @@ export class Upstream {
   }
 }
 
+// The time at which a request's connection was closed.
+export async function closing(request, limitMs = 10_000) {
+  const limit = new AbortController();
+  const late = sleep(limitMs, undefined, {signal: limit.signal}).then(
+    () => Promise.reject(new Error(`the upstream connection is open after ${limitMs} ms`)),
+    () => {},
+  );
+  return Promise.race([request.closed, late]).finally(() => limit.abort());
+}
+
+export {sleep};
 export const tick = () => new Promise((resolve) => setImmediate(resolve));
-export const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 export const reset = (socket) => socket.resetAndDestroy();
 
 // A handler that always writes the same.
