@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import {createHash} from 'node:crypto';
 import {after, before, describe, test} from 'node:test';
 
-import {CHAT, COMPLETIONS, Client, ask} from './support/client.js';
+import {CHAT, COMPLETIONS, Client, ask, start} from './support/client.js';
 import {eventually} from './support/raw.js';
 import {
   ALIAS,
@@ -212,6 +212,70 @@ describe('replies', {timeout: 300_000}, () => {
     assert.equal(digest(reply.body), digest(text));
     assert.equal(JSON.parse(upstream.requests[0].body).prompt.length, 1 << 20);
     assert.equal(upstream.requests[0].path, '/v1/completions');
+  });
+});
+
+describe('stream_budget_bytes', {timeout: 120_000}, () => {
+  const BUDGET = 4 << 20;
+  const CLIENTS = 16;
+  const PART = 900_000; // what each reply has sent when it pauses
+
+  // Replies that pause with most of a large piece sent. `begin` comes before it.
+  const pausing = (begin, piece, rest) => (request, socket) => {
+    socket.write(Buffer.concat([Buffer.from(begin), Buffer.from(piece.slice(0, PART))]));
+    held.push(() => socket.write(piece.slice(PART) + rest));
+  };
+  let held = [];
+
+  async function crowd(t, body, handler) {
+    held = [];
+    const other = await relayOf(t, [target(upstream)], (config) => ({
+      ...config,
+      limits: {stream_budget_bytes: BUDGET},
+    }));
+    upstream.script(handler);
+    const replies = await Promise.all(Array.from({length: CLIENTS}, () => start(other, body)));
+    await eventually('all began', () => held.length === CLIENTS);
+    // More than half of them do not fit.
+    await eventually('refusals', () => replies.filter((reply) => reply.ended).length >= CLIENTS / 2);
+    for (const go of held) go();
+    await Promise.all(replies.map((reply) => reply.end));
+    await eventually('nothing held', async () => (await other.metric(/^weir_reply_bytes/))[0] === 0);
+    for (const reply of replies) reply.client.leave();
+    return replies;
+  }
+
+  for (const framing of ['length', 'chunked']) {
+    test(`whole replies (${framing}) over it are 503, those under it are served`, async (t) => {
+      const text = JSON.stringify(up.chatReply('x'.repeat(1_000_000)));
+      const type = {'content-type': 'application/json'};
+      const handler = {
+        length: pausing(up.head(200, {...type, 'content-length': text.length}), text, ''),
+        chunked: pausing(
+          `${up.head(200, {...type, 'transfer-encoding': 'chunked'})}${text.length.toString(16)}\r\n`,
+          text,
+          `\r\n${up.LAST_CHUNK}`,
+        ),
+      };
+      const replies = await crowd(t, chatBody(), handler[framing]);
+      const served = replies.filter((reply) => reply.status === 200);
+      assert.ok(served.length > 0);
+      for (const reply of served) assert.equal(reply.text, text);
+      for (const reply of replies.filter((one) => one.status !== 200)) assertFailed(reply, 503, 'overloaded');
+    });
+  }
+
+  test('streams over it end in one error, those under it go on', async (t) => {
+    const begin = up.event(up.delta({content: 'a'}));
+    const big = up.event(up.delta({content: 'x'.repeat(1_000_000)}));
+    const end = up.event(up.delta({}, 'stop')) + up.event('[DONE]');
+    const size = begin.length + big.length + end.length;
+    const handler = pausing(up.head(200, {...up.SSE_FIELDS, 'content-length': size}) + begin, big, end);
+    const replies = await crowd(t, wholeStreamBody(), handler);
+    const served = replies.filter((reply) => reply.ended === 'complete');
+    assert.ok(served.length > 0);
+    for (const reply of served) assert.equal(reply.text, begin + big + end);
+    for (const reply of replies.filter((one) => one.ended !== 'complete')) assertInterrupted(reply, begin);
   });
 });
 
