@@ -4,7 +4,8 @@ import assert from 'node:assert/strict';
 import {createHash} from 'node:crypto';
 import {after, before, describe, test} from 'node:test';
 
-import {CHAT, COMPLETIONS, Client, ask} from './support/client.js';
+import {CHAT, COMPLETIONS, Client, ask, start} from './support/client.js';
+import {eventually} from './support/raw.js';
 import {
   ALIAS,
   NAME,
@@ -17,6 +18,7 @@ import {
   streamBody,
   target,
   wholeStreamBody,
+  relayOf,
 } from './support/relay.js';
 import * as up from './support/upstream.js';
 
@@ -41,7 +43,7 @@ function bodyOf(size, model = NAME) {
   const begin =
     `{"model": "${model}", "n_big": 12345678901234567890.50, ` +
     '"messages":[{"role":"user", "content":"\\u00e9\\n東京 ';
-  const end = '"}] , "vendor" : {"a":1e+2,"a":2} }';
+  const end = '"}] , "vendor" : {"a":1e+2,"b":2} }';
   const room = size - Buffer.byteLength(begin) - Buffer.byteLength(end);
   const text = 'The quick brown fox jumps over the lazy dog. '.repeat(Math.ceil(room / 45)).slice(0, room);
   return Buffer.from(begin + text + end);
@@ -86,15 +88,14 @@ describe('requests', {timeout: 300_000}, () => {
     assert.equal(upstream.requests.length, 0);
   });
 
-  test('F8 the limit is configurable', async () => {
-    const other = await startRelay([target(upstream)], (config) => ({
+  test('F8 the limit is configurable', async (t) => {
+    const other = await relayOf(t, [target(upstream)], (config) => ({
       ...config,
       limits: {body_bytes: 100_000},
     }));
     upstream.script(up.replies(up.jsonReply(up.chatReply())));
     assert.equal((await ask(other, bodyOf(100_000))).status, 200);
     assertFailed(await ask(other, bodyOf(100_001)), 413, 'request_too_large');
-    await other.stop();
   });
 
   test('a chunked request goes upstream with its length', async () => {
@@ -180,7 +181,7 @@ describe('replies', {timeout: 300_000}, () => {
         socket.write(up.LAST_CHUNK);
       });
       assertFailed(await ask(weir, chatBody()), 502, 'upstream_failed');
-      await upstream.requests[0].closed;
+      await up.closing(upstream.requests[0]);
     });
   }
 
@@ -214,11 +215,75 @@ describe('replies', {timeout: 300_000}, () => {
   });
 });
 
+describe('stream_budget_bytes', {timeout: 120_000}, () => {
+  const BUDGET = 4 << 20;
+  const CLIENTS = 16;
+  const PART = 900_000; // what each reply has sent when it pauses
+
+  // Replies that pause with most of a large piece sent. `begin` comes before it.
+  const pausing = (begin, piece, rest) => (request, socket) => {
+    socket.write(Buffer.concat([Buffer.from(begin), Buffer.from(piece.slice(0, PART))]));
+    held.push(() => socket.write(piece.slice(PART) + rest));
+  };
+  let held = [];
+
+  async function crowd(t, body, handler) {
+    held = [];
+    const other = await relayOf(t, [target(upstream)], (config) => ({
+      ...config,
+      limits: {stream_budget_bytes: BUDGET},
+    }));
+    upstream.script(handler);
+    const replies = await Promise.all(Array.from({length: CLIENTS}, () => start(other, body)));
+    await eventually('all began', () => held.length === CLIENTS);
+    // More than half of them do not fit.
+    await eventually('refusals', () => replies.filter((reply) => reply.ended).length >= CLIENTS / 2);
+    for (const go of held) go();
+    await Promise.all(replies.map((reply) => reply.end));
+    await eventually('nothing held', async () => (await other.metric(/^weir_reply_bytes/))[0] === 0);
+    for (const reply of replies) reply.client.leave();
+    return replies;
+  }
+
+  for (const framing of ['length', 'chunked']) {
+    test(`whole replies (${framing}) over it are 503, those under it are served`, async (t) => {
+      const text = JSON.stringify(up.chatReply('x'.repeat(1_000_000)));
+      const type = {'content-type': 'application/json'};
+      const handler = {
+        length: pausing(up.head(200, {...type, 'content-length': text.length}), text, ''),
+        chunked: pausing(
+          `${up.head(200, {...type, 'transfer-encoding': 'chunked'})}${text.length.toString(16)}\r\n`,
+          text,
+          `\r\n${up.LAST_CHUNK}`,
+        ),
+      };
+      const replies = await crowd(t, chatBody(), handler[framing]);
+      const served = replies.filter((reply) => reply.status === 200);
+      assert.ok(served.length > 0);
+      for (const reply of served) assert.equal(reply.text, text);
+      for (const reply of replies.filter((one) => one.status !== 200)) assertFailed(reply, 503, 'overloaded');
+    });
+  }
+
+  test('streams over it end in one error, those under it go on', async (t) => {
+    const begin = up.event(up.delta({content: 'a'}));
+    const big = up.event(up.delta({content: 'x'.repeat(1_000_000)}));
+    const end = up.event(up.delta({}, 'stop')) + up.event('[DONE]');
+    const size = begin.length + big.length + end.length;
+    const handler = pausing(up.head(200, {...up.SSE_FIELDS, 'content-length': size}) + begin, big, end);
+    const replies = await crowd(t, wholeStreamBody(), handler);
+    const served = replies.filter((reply) => reply.ended === 'complete');
+    assert.ok(served.length > 0);
+    for (const reply of served) assert.equal(reply.text, begin + big + end);
+    for (const reply of replies.filter((one) => one.ended !== 'complete')) assertInterrupted(reply, begin);
+  });
+});
+
 describe('after all of it', {timeout: 60_000}, () => {
   test('no body is held and nothing broke HTTP upstream', async () => {
     upstream.script(up.replies(up.sse(up.chatEvents())));
     assert.equal((await ask(weir, streamBody())).ended, 'complete');
-    assert.deepEqual(await weir.metric(/^weir_body_bytes/), [0]);
+    await eventually('no body held', async () => (await weir.metric(/^weir_body_bytes/))[0] === 0);
     assert.deepEqual(upstream.malformed, []);
   });
 });

@@ -103,6 +103,8 @@ describe('errors of the upstream', {timeout: 120_000}, () => {
     'an array': '[1,2]',
     null: 'null',
     'an error that is null': '{"error":null}',
+    'an error without a message': '{"error":{"code":7}}',
+    'a message that is no string': '{"error":{"message":{"a":1},"code":null}}',
     'a megabyte of text': 'x'.repeat(1 << 20),
   };
   for (const [name, text] of Object.entries(odd)) {

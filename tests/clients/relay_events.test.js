@@ -261,12 +261,12 @@ describe('nonsense in a stream', {timeout: 60_000}, () => {
         () => ask(weir, wholeStreamBody()),
       );
       assertInterrupted(reply, payload);
-      await upstream.requests[0].closed;
+      await up.closing(upstream.requests[0]);
     });
     test(`${name}, before the first content: 502`, async () => {
       upstream.script(raw(text));
       assertFailed(await ask(weir, wholeStreamBody()), 502, 'upstream_failed');
-      await upstream.requests[0].closed;
+      await up.closing(upstream.requests[0]);
     });
   }
 

@@ -15,6 +15,8 @@ import {
   startRelay,
   streamBody,
   target,
+  relayOf,
+  upstreamOf,
 } from './support/relay.js';
 import * as up from './support/upstream.js';
 import {authFor, user} from './support/weir.js';
@@ -188,7 +190,7 @@ describe('bodies', {timeout: 60_000}, () => {
   const text = (model) =>
     '\n { "messages" : [ {"role":"user","content":"a \\u0041 \\/ \\ud83e\\udd8a 東"} ] ,' +
     `\t"model" :  "${model}" , "model_2":"fox","x":{"model":"fox"},"big":123456789012345678901234567890,` +
-    '"f":1.0E-2,"dup":1,"dup":2 } \r\n';
+    '"f":1.0E-2 ,"Model":"fox"} \r\n';
   for (const [name, of, model, sent] of [
     ['the configured name', () => open, NAME, NAME],
     ['an alias', () => open, ALIAS, NAME],
@@ -207,6 +209,13 @@ describe('bodies', {timeout: 60_000}, () => {
     const reply = await ask(open, text('f\\u006fx'));
     assert.equal(reply.status, 200, reply.text);
     assert.equal(JSON.parse(upstream.requests[0].body).model, NAME);
+  });
+
+  test('a model that is named twice is refused: upstream might read the other one', async () => {
+    whole();
+    const text = `{"model":"${NAME}","messages":[{"role":"user","content":"x"}],"\\u006dodel":"other"}`;
+    assertFailed(await ask(open, text), 400);
+    assert.equal(upstream.requests.length, 0);
   });
 
   test('I4 unknown response fields, reasoning and reasoning_content survive, byte for byte', async () => {
@@ -279,29 +288,26 @@ describe('reply headers', {timeout: 60_000}, () => {
 });
 
 describe('models', {timeout: 60_000}, () => {
-  test('names are listed, with max_model_len where it is known', async () => {
-    const other = await startRelay([target(upstream, {context_tokens: 4096})]);
+  test('names are listed, with max_model_len where it is known', async (t) => {
+    const other = await relayOf(t, [target(upstream, {context_tokens: 4096})]);
     const list = async (of) => (await (await fetch(`${of.base}/models`)).json()).data;
     const [known] = await list(other);
     assert.deepEqual([known.id, known.max_model_len], [NAME, 4096]);
     const [unknown] = await list(open);
     assert.equal(unknown.id, NAME);
     assert.ok(unknown.max_model_len === undefined || unknown.max_model_len === null);
-    await other.stop();
   });
 
-  test('requests go to the targets of a model in turn; an alias is the same model', async () => {
-    const second = await up.Upstream.start(up.replies(up.jsonReply(up.chatReply('second'))));
-    const both = await startRelay([target(upstream), target(second, {}, 'r2')]);
+  test('requests go to the targets of a model in turn; an alias is the same model', async (t) => {
+    const second = await upstreamOf(t, up.replies(up.jsonReply(up.chatReply('second'))));
+    const both = await relayOf(t, [target(upstream), target(second, {}, 'r2')]);
     upstream.script(up.replies(up.jsonReply(up.chatReply('first'))));
     for (let i = 0; i < 10; ++i) await ask(both, chatBody(i % 2 ? {} : {model: ALIAS}));
     assert.deepEqual([upstream.requests.length, second.requests.length], [5, 5]);
-    await both.stop();
-    await second.stop();
   });
 
-  test('completions go to completions; a base_url with a path and a slash is kept', async () => {
-    const other = await startRelay([target({base: `http://127.0.0.1:${upstream.port}/deep/v1/`})]);
+  test('completions go to completions; a base_url with a path and a slash is kept', async (t) => {
+    const other = await relayOf(t, [target({base: `http://127.0.0.1:${upstream.port}/deep/v1/`})]);
     whole();
     await ask(other, {model: NAME, prompt: 'x'}, {route: COMPLETIONS});
     await ask(other, chatBody());
@@ -309,11 +315,10 @@ describe('models', {timeout: 60_000}, () => {
       upstream.requests.map((request) => request.path),
       ['/deep/v1/completions', '/deep/v1/chat/completions'],
     );
-    await other.stop();
   });
 
-  test('connections: over the limit of all targets 503 with retry-after, under it served again', async () => {
-    const other = await startRelay([target(upstream, {connections: 2})]);
+  test('connections: over the limit of all targets 503 with retry-after, under it served again', async (t) => {
+    const other = await relayOf(t, [target(upstream, {connections: 2})]);
     const held = [];
     upstream.script((request, socket) => void held.push(socket));
     const first = [ask(other, chatBody()), ask(other, chatBody())];
@@ -326,6 +331,5 @@ describe('models', {timeout: 60_000}, () => {
     await Promise.all(first);
     whole();
     assert.equal((await ask(other, chatBody())).status, 200);
-    await other.stop();
   });
 });

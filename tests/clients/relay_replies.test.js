@@ -109,7 +109,7 @@ describe('replies that break HTTP', {timeout: 120_000}, () => {
           () => ask(weir, body),
         );
         assertFailed(reply, 502, 'upstream_failed', name);
-        await upstream.requests[0].closed;
+        await up.closing(upstream.requests[0]);
         assert.equal(upstream.requests.length, 1, 'a reply with bytes is not tried again');
       });
     }
@@ -143,7 +143,7 @@ describe('replies that break HTTP', {timeout: 120_000}, () => {
         () => ask(weir, wholeStreamBody()),
       );
       assertInterrupted(reply, begin);
-      await upstream.requests[0].closed;
+      await up.closing(upstream.requests[0]);
     });
   }
 });
@@ -267,7 +267,7 @@ describe('connections', {timeout: 120_000}, () => {
       await ask(weir, chatBody());
       idle = upstream.requests[0].socket;
       idle.write(up.jsonReply(up.chatReply('of nobody')));
-      await upstream.requests[0].closed;
+      await up.closing(upstream.requests[0]);
     });
     assert.equal(used, false);
   });

@@ -167,8 +167,8 @@ describe('framing', {timeout: 300_000}, () => {
     const sent = await endless('');
     const reply = await ask(weir, wholeStreamBody());
     assertFailed(reply, 502, 'upstream_failed');
-    await upstream.requests[0].closed;
-    assert.ok(sent.bytes < 8 << 20, `read ${sent.bytes} bytes of one event`);
+    await up.closing(upstream.requests[0]);
+    assert.ok(sent.bytes < 16 << 20, `read ${sent.bytes} bytes of one event`);
   });
 
   test('B8 a partial event that never ends, after the first content', async () => {
@@ -176,8 +176,8 @@ describe('framing', {timeout: 300_000}, () => {
     const sent = await endless(begin);
     const reply = await ask(weir, wholeStreamBody());
     assertInterrupted(reply, begin);
-    await upstream.requests[0].closed;
-    assert.ok(sent.bytes < 8 << 20, `read ${sent.bytes} bytes of one event`);
+    await up.closing(upstream.requests[0]);
+    assert.ok(sent.bytes < 16 << 20, `read ${sent.bytes} bytes of one event`);
   });
 
   for (const size of [EVENT_BYTES - 2, EVENT_BYTES + 2]) {
@@ -211,10 +211,7 @@ describe('framing', {timeout: 300_000}, () => {
     upstream.script(up.replies(up.sse(EVENTS, {fields})));
     const reply = await ask(weir, wholeStreamBody());
     assertStream(reply, payloadOf(EVENTS));
-    for (const name of ['set-cookie', 'keep-alive', 'x-hop', 'alt-svc'])
-      assert.ok(!(name in reply.headers), name);
-    assert.notEqual(reply.headers.server, 'uvicorn');
-    assert.notEqual(reply.headers['x-request-id'], 'of-the-upstream');
+    for (const [name, value] of Object.entries(fields)) assert.notEqual(reply.headers[name], value, name);
     assert.ok(!('content-length' in reply.headers));
     assert.equal(new Set(reply.fields.map(([name]) => name.toLowerCase())).size, reply.fields.length);
     assert.equal(reply.headers['cache-control'], 'no-cache');
@@ -259,8 +256,8 @@ async function endless(begin) {
     socket.write(up.chunk('data: {"choices":[{"index":0,"delta":{"content":"'));
     while (!socket.destroyed && socket.writable && sent.bytes < 64 << 20) {
       sent.bytes += piece.length;
-      if (!socket.write(piece)) await Promise.race([up.sleep(5), request.closed]);
-      await up.tick();
+      if (socket.write(piece)) continue;
+      await Promise.race([new Promise((resolve) => socket.once('drain', resolve)), request.closed]);
     }
   });
   return sent;

@@ -21,6 +21,7 @@ import {
   streamBody,
   target,
   wholeStreamBody,
+  relayOf,
 } from './support/relay.js';
 import * as up from './support/upstream.js';
 
@@ -93,7 +94,7 @@ describe('upstream', {timeout: 120_000}, () => {
     test(`first token: an upstream that ${name} is 504 after its limit`, async () => {
       upstream.script(handler);
       assertFailed(await timesOut(FIRST_MS, streamBody()), 504, 'deadline_exceeded');
-      await upstream.requests[0].closed;
+      await up.closing(upstream.requests[0]);
     });
   }
 
@@ -101,7 +102,7 @@ describe('upstream', {timeout: 120_000}, () => {
     const payload = payloadOf([up.PREAMBLE, up.delta({content: 'a'})]);
     upstream.script((request, socket) => socket.write(CHUNKED_HEAD + up.chunk(payload)));
     assertInterrupted(await timesOut(BETWEEN_MS, wholeStreamBody()), payload, 'deadline_exceeded');
-    await upstream.requests[0].closed;
+    await up.closing(upstream.requests[0]);
   });
 
   test('F1 between tokens: half an event, then silence: nothing of it reaches the client', async () => {
@@ -120,7 +121,7 @@ describe('upstream', {timeout: 120_000}, () => {
       }
       socket.write(up.LAST_CHUNK);
     });
-    const reply = await takes((events.length * BETWEEN_MS) / 4, () => ask(weir, wholeStreamBody()));
+    const reply = await takes(((events.length - 1) * BETWEEN_MS) / 4, () => ask(weir, wholeStreamBody()));
     assertStream(reply, payloadOf(events));
   });
 
@@ -133,7 +134,7 @@ describe('upstream', {timeout: 120_000}, () => {
       }
     });
     assertFailed(await timesOut(TOTAL_MS, chatBody()), 504, 'deadline_exceeded');
-    await upstream.requests[0].closed;
+    await up.closing(upstream.requests[0]);
   });
 
   test('the total limit of a reply that never begins: 504', async () => {
@@ -141,9 +142,9 @@ describe('upstream', {timeout: 120_000}, () => {
     assertFailed(await timesOut(TOTAL_MS, chatBody()), 504, 'deadline_exceeded');
   });
 
-  test('limits of the target go before those of the process', async () => {
+  test('limits of the target go before those of the process', async (t) => {
     const own = {first_token_timeout_ms: 150, inter_token_timeout_ms: 1500, request_timeout_ms: 150};
-    const other = await startRelay([target(upstream, own)], (config) => ({
+    const other = await relayOf(t, [target(upstream, own)], (config) => ({
       ...config,
       limits: {first_token_timeout_ms: 60_000, inter_token_timeout_ms: 100, request_timeout_ms: 60_000},
     }));
@@ -158,13 +159,12 @@ describe('upstream', {timeout: 120_000}, () => {
       socket.write(bytes.subarray(half));
     });
     assertStream(await ask(other, wholeStreamBody()), payloadOf(up.chatEvents()));
-    await other.stop();
   });
 });
 
 describe('connecting', {timeout: 120_000}, () => {
   // A listener whose queue is full: a connection to it hangs. Its thread never accepts.
-  async function fullListener() {
+  async function fullListener(t) {
     const worker = new Worker(
       `const {parentPort} = require('node:worker_threads');
        const server = require('node:net').createServer();
@@ -181,42 +181,41 @@ describe('connecting', {timeout: 120_000}, () => {
       fillers.push(socket);
       hangs = await Promise.race([once(socket, 'connect').then(() => false), up.sleep(300).then(() => true)]);
     }
-    const stop = async () => {
+    t.after(async () => {
       for (const socket of fillers) socket.destroy();
       await worker.terminate();
-    };
-    return {base: `http://127.0.0.1:${port}/v1`, stop};
+    });
+    return {base: `http://127.0.0.1:${port}/v1`};
   }
 
   for (const [name, body] of Object.entries({stream: streamBody(), whole: chatBody()})) {
-    test(`connect_timeout_ms: a host that does not answer is 502 (${name})`, async () => {
-      const full = await fullListener();
-      const other = await startRelay([target(full, {connect_timeout_ms: 300})]);
+    test(`connect_timeout_ms: a host that does not answer is 502 (${name})`, async (t) => {
+      const full = await fullListener(t);
+      const other = await relayOf(t, [target(full, {connect_timeout_ms: 300})]);
       await assertAdds(
         () => attempts(other),
         {connect_failed: 1},
         async () => assertFailed(await takes(300, () => ask(other, body)), 502, 'upstream_failed'),
       );
-      await other.stop();
-      await full.stop();
     });
   }
 
-  test('tls_timeout_ms: a host that accepts but shakes no hands is 502', async () => {
+  test('tls_timeout_ms: a host that accepts but shakes no hands is 502', async (t) => {
     const silent = net.createServer(() => {}).listen(0, '127.0.0.1');
     await once(silent, 'listening');
     const sockets = [];
     silent.on('connection', (socket) => sockets.push(socket.on('error', () => {})));
+    t.after(() => {
+      for (const socket of sockets) socket.destroy();
+      silent.close();
+    });
     const base = `https://127.0.0.1:${silent.address().port}/v1`;
-    const other = await startRelay([target({base}, {tls_timeout_ms: 300})]);
+    const other = await relayOf(t, [target({base}, {tls_timeout_ms: 300})]);
     await assertAdds(
       () => attempts(other),
       {connect_failed: 1},
       async () => assertFailed(await takes(300, () => ask(other, chatBody())), 502, 'upstream_failed'),
     );
-    await other.stop();
-    for (const socket of sockets) socket.destroy();
-    silent.close();
   });
 });
 
@@ -240,12 +239,12 @@ describe('stalled clients', {timeout: 120_000}, () => {
     const request = await arrival;
     await reply.until(() => reply.parts.length > 0);
     reply.client.socket.pause();
-    await takes(WRITE_IDLE_MS / 2, () => request.closed);
+    await takes(WRITE_IDLE_MS / 2, () => up.closing(request));
     reply.client.leave();
   });
 
-  test("F1 the inter-token limit is the upstream's: a client that pauses loses nothing", async () => {
-    const other = await startRelay([target(upstream, {inter_token_timeout_ms: 200})]);
+  test("F1 the inter-token limit is the upstream's: a client that pauses loses nothing", async (t) => {
+    const other = await relayOf(t, [target(upstream, {inter_token_timeout_ms: 200})]);
     const count = 2000;
     upstream.script(large(count));
     const reply = await start(other, streamBody());
@@ -265,19 +264,17 @@ describe('stalled clients', {timeout: 120_000}, () => {
     );
     reply.client.leave();
     assert.deepEqual(await statuses(other), {200: 1});
-    await other.stop();
   });
 });
 
 describe('idle connections', {timeout: 120_000}, () => {
-  test('F3 a pooled connection is closed by weir before 4 s are over', async () => {
-    const other = await startRelay([target(upstream)]);
+  test('F3 a pooled connection is closed by weir before 4 s are over', async (t) => {
+    const other = await relayOf(t, [target(upstream)]);
     upstream.script(up.replies(up.jsonReply(up.chatReply())));
     await ask(other, chatBody());
     const begin = performance.now();
-    const closed = await upstream.requests[0].closed;
+    const closed = await up.closing(upstream.requests[0]);
     assert.ok(closed - begin < 4500, `${closed - begin} ms`);
-    await other.stop();
   });
 
   for (const how of ['RST', 'FIN']) {
@@ -315,8 +312,8 @@ describe('idle connections', {timeout: 120_000}, () => {
     }
   });
 
-  test('F4 our own keep-alive outlives client pools: idle for 6 s, then served', async () => {
-    const other = await startRelay([target(upstream)]);
+  test('F4 our own keep-alive outlives client pools: idle for 6 s, then served', async (t) => {
+    const other = await relayOf(t, [target(upstream)]);
     upstream.script(up.replies(up.jsonReply(up.chatReply())));
     const client = await Client.connect(other.url);
     assert.equal(await client.post(chatBody()).end, 'complete');
@@ -324,6 +321,5 @@ describe('idle connections', {timeout: 120_000}, () => {
     assert.equal(await client.post(chatBody()).end, 'complete');
     assert.ok(client.open);
     client.leave();
-    await other.stop();
   });
 });

@@ -21,6 +21,8 @@ import {
   streamBody,
   target,
   wholeStreamBody,
+  relayOf,
+  upstreamOf,
 } from './support/relay.js';
 import * as up from './support/upstream.js';
 
@@ -63,13 +65,12 @@ describe('verified', {timeout: 60_000}, () => {
     );
   });
 
-  test('by name: localhost', async () => {
+  test('by name: localhost', async (t) => {
     upstream.script(up.replies(up.jsonReply(up.chatReply())));
     const base = `https://localhost:${upstream.port}/v1`;
-    const named = await startRelay([target({base}, {ca_file: ours.file})]);
+    const named = await relayOf(t, [target({base}, {ca_file: ours.file})]);
     assert.equal((await ask(named, chatBody())).status, 200);
     assert.equal(upstream.requests[0].headers.host, `localhost:${upstream.port}`);
-    await named.stop();
   });
 
   test('4 MB each way, in records of any size', async () => {
@@ -80,8 +81,22 @@ describe('verified', {timeout: 60_000}, () => {
     assert.equal(JSON.parse(upstream.requests[0].body).filler.length, text.length);
   });
 
+  test('a reply without a length that is cut without close_notify is no reply', async () => {
+    const text = JSON.stringify(up.chatReply());
+    upstream.script(async (request, socket) => {
+      socket.write(up.head(200, {'content-type': 'application/json'}) + text.slice(0, -20));
+      await up.sleep(50);
+      socket.destroy();
+    });
+    assertFailed(await ask(weir, chatBody()), 502, 'upstream_failed');
+    upstream.script((request, socket) => {
+      socket.end(up.head(200, {'content-type': 'application/json'}) + text);
+    });
+    assert.equal((await ask(weir, chatBody())).text, text);
+  });
+
   test('a stream that is cut without close_notify is no clean end', async () => {
-    const events = up.chatEvents().slice(0, 4);
+    const events = up.chatEvents().slice(0, -1); // all but [DONE]
     const bytes = up.sse(events, {framing: 'close'});
     upstream.script(async (request, socket) => {
       socket.write(bytes);
@@ -102,7 +117,7 @@ describe('verified', {timeout: 60_000}, () => {
         const request = await arrival;
         const left = performance.now();
         reply.client.leave();
-        const took = (await request.closed) - left;
+        const took = (await up.closing(request)) - left;
         assert.ok(took <= CANCEL_MS, `${took} ms`);
       },
     );
@@ -118,10 +133,10 @@ describe('not verified', {timeout: 60_000}, () => {
     'an expired certificate': () => [ours.issue(NAMES, '20010101000000Z'), {ca_file: ours.file}],
   };
   for (const [name, make] of Object.entries(cases)) {
-    test(`${name}: 502, and no request leaves`, async () => {
+    test(`${name}: 502, and no request leaves`, async (t) => {
       const [credentials, fields] = make();
-      const bad = await up.Upstream.start(undefined, {credentials});
-      const relay = await startRelay([target(bad, fields)]);
+      const bad = await upstreamOf(t, undefined, {credentials});
+      const relay = await relayOf(t, [target(bad, fields)]);
       for (const body of [chatBody(), streamBody()]) {
         await assertAdds(
           () => attempts(relay),
@@ -130,18 +145,14 @@ describe('not verified', {timeout: 60_000}, () => {
         );
       }
       assert.equal(bad.requests.length, 0);
-      await relay.stop();
-      await bad.stop();
     });
   }
 
-  test('plain HTTP where TLS is expected: 502', async () => {
-    const plain = await up.Upstream.start();
-    const relay = await startRelay([
-      target({base: plain.base.replace('http:', 'https:')}, {ca_file: ours.file}),
+  test('plain HTTP where TLS is expected: 502', async (t) => {
+    const plain = await upstreamOf(t);
+    const relay = await relayOf(t, [
+      target({base: plain.base.replace('http:', 'https:')}, {ca_file: ours.file, tls_timeout_ms: 500}),
     ]);
     assertFailed(await ask(relay, chatBody()), 502, 'upstream_failed');
-    await relay.stop();
-    await plain.stop();
   });
 });

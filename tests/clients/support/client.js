@@ -201,10 +201,19 @@ export async function start(weir, body, options) {
   return (await Client.connect(weir.url)).post(body, options);
 }
 
+const ASK_MS = 30_000; // a reply that takes longer hangs
+
 // One request on a connection of its own, to its end.
 export async function ask(weir, body, options) {
   const reply = await start(weir, body, options);
-  await reply.end;
+  let timer;
+  const late = new Promise((resolve, reject) => {
+    timer = setTimeout(
+      () => reject(new Error(`no end: ${reply.status} ${reply.text.slice(0, 300)}`)),
+      ASK_MS,
+    );
+  });
+  await Promise.race([reply.end, late]).finally(() => clearTimeout(timer));
   reply.client.leave();
   return reply;
 }

@@ -3,12 +3,15 @@ import assert from 'node:assert/strict';
 
 import {splitEvents} from './client.js';
 import {eventually} from './raw.js';
+import {Upstream} from './upstream.js';
 import {Weir, user} from './weir.js';
 
 export const NAME = 'fox';
 export const ALIAS = 'fox-latest';
 export const SLOW = process.env.WEIR_SLOW_BUILD === '1';
 export const CANCEL_MS = SLOW ? 400 : 100; // a client's leaving is seen upstream within this time
+
+const DRAIN_MS = 2000; // what a failed test leaves running is cut
 
 export const target = (upstream, fields = {}, name = 'r1') => ({
   name,
@@ -17,8 +20,8 @@ export const target = (upstream, fields = {}, name = 'r1') => ({
 
 // Weir with these targets behind one model; one I/O thread, so that it is known which connections are pooled.
 export function startRelay(targets, change = (config) => config) {
-  return Weir.start((config, dir) =>
-    change(
+  return Weir.start((config, dir) => {
+    const changed = change(
       {
         ...config,
         io_threads: 1,
@@ -27,8 +30,22 @@ export function startRelay(targets, change = (config) => config) {
         models: [{name: NAME, aliases: [ALIAS], targets: targets.map(({name}) => name)}],
       },
       dir,
-    ),
-  );
+    );
+    return {...changed, limits: {drain_grace_ms: DRAIN_MS, ...changed.limits}};
+  });
+}
+
+// One for a test alone, stopped with it.
+export async function relayOf(t, targets, change) {
+  const weir = await startRelay(targets, change);
+  t.after(() => weir.stop());
+  return weir;
+}
+
+export async function upstreamOf(t, handler, options) {
+  const upstream = await Upstream.start(handler, options);
+  t.after(() => upstream.stop());
+  return upstream;
 }
 
 export const chatBody = (fields = {}) => ({model: NAME, messages: [user('ping')], ...fields});

@@ -2,6 +2,7 @@
 // timing and its end to the test. One request at a time per connection; what follows too early waits.
 import {once} from 'node:events';
 import net from 'node:net';
+import {setTimeout as sleep} from 'node:timers/promises';
 import tls from 'node:tls';
 
 const REQUEST_LINE = /^POST \/\S* HTTP\/1\.1$/;
@@ -123,6 +124,7 @@ export class Upstream {
     upstream.secure = Boolean(credentials);
     upstream.server = credentials ? tls.createServer(credentials, accept) : net.createServer(accept);
     upstream.server.on('tlsClientError', () => {}); // a handshake that the client refused
+    upstream.server.unref(); // what a failed test leaves behind does not hold the run
     upstream.server.listen(0, '127.0.0.1');
     await once(upstream.server, 'listening');
     upstream.port = upstream.server.address().port;
@@ -168,8 +170,18 @@ export class Upstream {
   }
 }
 
+// The time at which a request's connection was closed.
+export async function closing(request, limitMs = 10_000) {
+  const limit = new AbortController();
+  const late = sleep(limitMs, undefined, {signal: limit.signal}).then(
+    () => Promise.reject(new Error(`the upstream connection is open after ${limitMs} ms`)),
+    () => {},
+  );
+  return Promise.race([request.closed, late]).finally(() => limit.abort());
+}
+
+export {sleep};
 export const tick = () => new Promise((resolve) => setImmediate(resolve));
-export const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 export const reset = (socket) => socket.resetAndDestroy();
 
 // A handler that always writes the same.
