@@ -317,7 +317,7 @@ describe('models', {timeout: 60_000}, () => {
     );
   });
 
-  test('connections: over the limit of all targets 503 with retry-after, under it served again', async (t) => {
+  test('connections: over the limit of all targets 503 with retry-after, under it served', async (t) => {
     const other = await relayOf(t, [target(upstream, {connections: 2})]);
     const held = [];
     upstream.script((request, socket) => void held.push(socket));

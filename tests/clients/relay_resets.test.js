@@ -68,8 +68,8 @@ function endsOfEvents(bytes) {
 const wholeEvents = (ends, k) => ends.filter((end) => end <= k).length;
 const prefix = (count) => Buffer.concat(FORMS.slice(0, count));
 
-// Without a length the end of the connection is the end of the body: after finish_reason that is all of it, and
-// the line ends of the last event may be missing.
+// Without a length the end of the connection is the end of the body: after finish_reason that is all of it,
+// and the line ends of the last event may be missing.
 function assertEnded(reply, got, what) {
   const forms = [String(prefix(got)), `${prefix(got)}${FORMS[DONE]}`];
   assert.ok(got > FINISH, what);

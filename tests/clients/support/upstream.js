@@ -187,7 +187,7 @@ export const reset = (socket) => socket.resetAndDestroy();
 // A handler that always writes the same.
 export const replies = (bytes) => (request, socket) => void socket.write(bytes);
 
-// Writes `bytes` in pieces of `sizes` (a number: all alike; a list: then the rest), each in a turn of its own.
+// Writes `bytes` in pieces of `sizes` (a number: all alike; a list: then the rest), one a turn.
 export async function pieces(socket, bytes, sizes) {
   const buffer = Buffer.from(bytes);
   let at = 0;
