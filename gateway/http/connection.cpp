@@ -156,6 +156,7 @@ void connection::finish_read(const error_code& ec, std::size_t bytes) {
   if (ec && ec != asio::error::operation_aborted) {
     const bool fin = ec == asio::error::eof || ec == asio::ssl::error::stream_truncated;
     peer_ = fin ? peer_state::half_closed : peer_state::failed;
+    ended_in_order_ = ec == asio::error::eof;
   }
   if (expects_reply_ && guarded_ && !waiting_)
     guard(std::min(watchdog_deadline_, clock::now() + k_early_reply_wait));

@@ -56,6 +56,8 @@ class connection final : public std::enable_shared_from_this<connection> {
   void watch(asio::cancellation_signal& signal);
   void unwatch() noexcept { watcher_ = nullptr; }
   bool peer_closed() const noexcept { return peer_ != peer_state::open; }  // half-close included
+  // The peer's end was FIN or, under TLS, close_notify: nothing was cut off.
+  bool ended_in_order() const noexcept { return ended_in_order_; }
   bool gone() const noexcept;  // no reply can reach the peer, or a half-close counts as a disconnect
 
   // All of `buffers` (at most four), or false when the peer is gone or read nothing for write_idle. Throws
@@ -118,6 +120,7 @@ class connection final : public std::enable_shared_from_this<connection> {
   bool waiting_ = false;  // it is a wait, which ends by timed_out_; a guarded write closes the socket
   bool timed_out_ = false;
   bool expects_reply_ = false;
+  bool ended_in_order_ = false;
   unsigned immediate_writes_ = 0;
 };
 

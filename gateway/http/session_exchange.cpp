@@ -99,8 +99,8 @@ bool session_exchange::bodiless() const noexcept {
 
 void session_exchange::add_size_line(std::size_t bytes) {
   std::array<char, 16> size{};
-  const char* const end = std::to_chars(size.data(), size.data() + size.size(), bytes, 16).ptr;
-  lead_.append(size.data(), end).append("\r\n");
+  const auto [end, ec] = std::to_chars(size.data(), size.data() + size.size(), bytes, 16);
+  lead_.append(size.data(), static_cast<std::size_t>(end - size.data())).append("\r\n");
 }
 
 task<result<void>> session_exchange::write(std::string_view bytes) {

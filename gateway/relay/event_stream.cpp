@@ -50,6 +50,7 @@ event_stream::state event_stream::end() {
   if (failure_) return now();
   const std::size_t whole_bytes = held_bytes_;
   const bool whole_start = start_now_;
+  drop_half_event();
   for (int line_ends = 0; line_ends < 2 && !failure_ && held_bytes_ < buffer_.size(); ++line_ends) {
     buffer_ += '\n';
     take_events();
@@ -59,6 +60,13 @@ event_stream::state event_stream::end() {
   start_now_ = whole_start;
   fail_with("the target ended its stream before the answer was complete");
   return now();
+}
+
+// What is left at the end is an event without its blank line, or a part of one.
+void event_stream::drop_half_event() {
+  const auto rest = std::string_view(buffer_).substr(held_bytes_);
+  const auto what = inspector_.inspect(rest).what;
+  if (what == event_kind::comment || what == event_kind::nonsense) buffer_.resize(held_bytes_);
 }
 
 event_stream::state event_stream::now() {

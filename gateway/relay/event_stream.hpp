@@ -37,7 +37,8 @@ class event_stream final {
   // Adds bytes, cut anywhere. What precedes a fault is released first; the next call then fails.
   state push(std::string_view bytes);
 
-  // The body ended in order. A last event without its blank line is completed with one.
+  // The body ended in order. A last event without its blank line is completed with one; half an
+  // event is dropped.
   state end();
 
   std::string_view released() const noexcept;                  // REQUIRES: release; valid until the next call
@@ -53,6 +54,7 @@ class event_stream final {
 
  private:
   void take_events();
+  void drop_half_event();
   void take_late_lf();
   bool take_event(std::size_t bytes);  // false: nothing behind it counts
   void take_error(const event_facts& facts, std::size_t bytes);

@@ -134,13 +134,13 @@ class body_response final : public response {
       : slot_(std::move(parts.slot)),
         reader_(std::move(parts.link), parts.start, slot_->target()),
         body_bytes_max_(limits.body_bytes),
+        expected_bytes_(std::min<std::uint64_t>(parts.start.content_length, k_reserved_bytes_max)),
         hold_(budget) {
     head_.status = parts.start.status;
     if (!parts.start.content_type_sent.empty()) {
       head_.content_type = std::move(parts.start.content_type_sent);
     }
     head_.headers = std::move(parts.start.passed_on);
-    body_.reserve(std::min<std::uint64_t>(parts.start.content_length, k_reserved_bytes_max) + k_padding);
   }
 
   const reply_head& head() const noexcept override { return head_; }
@@ -175,7 +175,7 @@ class body_response final : public response {
                       fmt::format("sent a reply of more than {} bytes", body_bytes_max_));
     }
     if (size + k_padding > body_.capacity()) {
-      const std::size_t capacity = std::max(size, 2 * body_.capacity()) + k_padding;
+      const std::size_t capacity = std::max({size, expected_bytes_, 2 * body_.capacity()}) + k_padding;
       if (capacity > k_free_bytes && !hold_.grow_to(capacity)) {
         reader_.abandon();
         return fail(errc::overloaded, "the gateway holds as many replies as its memory allows; retry later");
@@ -211,6 +211,7 @@ class body_response final : public response {
   std::unique_ptr<attempt_slot> slot_;
   reply_reader reader_;
   std::size_t body_bytes_max_;
+  std::size_t expected_bytes_;  // what the head announced, as far as it is believed
   http::budget_hold hold_;
   reply_head head_;
   std::string body_;

@@ -50,7 +50,8 @@ task<read_outcome> reply_reader::next(time_point deadline, std::size_t bytes_max
     const auto outcome = co_await link_->wait_bytes(deadline, std::max(read_bytes_max_, unread + 1));
     if (outcome == http::wait_outcome::timeout) co_return read_outcome::timeout;
     if (outcome == http::wait_outcome::closed) {
-      const bool whole = body_.ends_at_eof() && (!inflater_ || inflater_->finished());
+      const bool whole =
+          body_.ends_at_eof() && link_->ended_in_order() && (!inflater_ || inflater_->finished());
       if (!whole) co_return fail("closed the connection within its reply");
       ended_ = true;
       continue;
