@@ -23,7 +23,7 @@ TEST_CASE("an error of the right shape passes unchanged") {
       R"( {"error" : {"message":"m","type":null,"param":null,"code":null,"vendor":[1]},"x":2} )",
       R"({"error":{"message":"m"}})",
   };
-  for (const char* body : rows) CHECK(normalise_error(400, body) == body);
+  for (const char* body : rows) CHECK_FALSE(normalise_error(400, body).has_value());
 }
 
 TEST_CASE("errors of every other shape keep their message") {
@@ -61,7 +61,7 @@ TEST_CASE("errors of every other shape keep their message") {
   };
   for (const auto& r : rows) {
     INFO(r.name);
-    CHECK(normalise_error(r.status, r.body) == "{\"error\":{" + r.expected + "}}");
+    CHECK(normalise_error(r.status, r.body).value_or("") == "{\"error\":{" + r.expected + "}}");
   }
 }
 
@@ -69,7 +69,7 @@ TEST_CASE("a long message is cut to valid JSON") {
   std::string text = "x";  // a character lies across the cut
   for (int i = 0; i < 5000; ++i) text += "\xc3\xa9";
   for (const std::string& body : {text, R"({"detail":")" + text + "\"}", R"({"message":")" + text + "\"}"}) {
-    const std::string out = normalise_error(500, body);
+    const std::string out = normalise_error(500, body).value_or("");
     CHECK(out.size() < 4300);
     simdjson::dom::parser parser;
     std::string_view message;
