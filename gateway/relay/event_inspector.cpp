@@ -132,7 +132,7 @@ event_facts event_inspector::inspect(std::string_view event) {
   const bool any = join_data(event);
   event_facts out = any ? read_data() : event_facts{.what = event_kind::comment};
   if (data_.capacity() > k_kept_bytes_max) {
-    data_ = std::string();
+    std::string().swap(data_);  // an assignment keeps the memory
     parser_ = simdjson::dom::parser();
   }
   return out;

@@ -37,7 +37,7 @@ event_stream::state event_stream::push(std::string_view bytes) {
     buffer_.erase(0, out_bytes_);
     held_bytes_ -= out_bytes_;
     out_bytes_ = 0;
-    if (buffer_.empty() && buffer_.capacity() > k_kept_bytes_max) buffer_ = std::string();
+    if (buffer_.empty() && buffer_.capacity() > k_kept_bytes_max) std::string().swap(buffer_);
   }
   if (failure_) return state::failed;
   buffer_ += bytes;

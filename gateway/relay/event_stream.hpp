@@ -46,7 +46,7 @@ class event_stream final {
 
   bool started() const noexcept { return started_; }  // something was released
   // The last event was released, to its last byte: there is nothing more to wait for.
-  bool complete() const noexcept { return done_ && !splitter_.awaits_lf(); }
+  bool complete() const noexcept { return done_ && (failed() || !splitter_.awaits_lf()); }
   bool failed() const noexcept { return failure_.has_value(); }
   bool error_sent() const noexcept { return error_sent_; }  // the target's own error event was released
   api::token_usage usage() const noexcept { return usage_; }

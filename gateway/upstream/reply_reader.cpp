@@ -36,7 +36,7 @@ reply_reader::~reply_reader() {
 
 task<read_outcome> reply_reader::next(time_point deadline, std::size_t bytes_max, std::string_view& out) {
   out = {};
-  if (pieces_.capacity() > k_kept_bytes_max) pieces_ = std::string();
+  if (pieces_.capacity() > k_kept_bytes_max) std::string().swap(pieces_);
   while (true) {
     if (ended_) {
       recycle();

@@ -1,4 +1,6 @@
-// Drives an event_stream as a response does, and keeps what a client and the relay would know of it.
+// Drives an event_stream as a response does, and keeps what a client and the relay would know of it. Behind a
+// failure the LF of a last CRLF that came late is lost: CR ends the event as well, so it counts for nothing
+// here.
 #pragma once
 
 #include <cstddef>
@@ -53,6 +55,7 @@ inline stream_outcome run(event_inspector& inspector, event_stream::options opti
   out.failed = stream.failed();
   if (out.failed) out.code = stream.failure().code;
   if (out.failed) out.message = stream.failure().message;
+  if (out.failed && out.released.ends_with("\r\n")) out.released.pop_back();
   out.started = stream.started();
   out.complete = stream.complete();
   out.error_sent = stream.error_sent();

@@ -21,9 +21,8 @@ TEST_CASE("an error of the right shape passes unchanged") {
   const char* const rows[] = {
       R"({"error":{"message":"m","type":"t","param":"p","code":"c"}})",
       R"( {"error" : {"message":"m","type":null,"param":null,"code":null,"vendor":[1]},"x":2} )",
-      R"({"error":{"message":"m"}})",
   };
-  for (const char* body : rows) CHECK(normalise_error(400, body) == body);
+  for (const char* body : rows) CHECK_FALSE(normalise_error(400, body).has_value());
 }
 
 TEST_CASE("errors of every other shape keep their message") {
@@ -43,6 +42,7 @@ TEST_CASE("errors of every other shape keep their message") {
        R"("message":"no \"x\"","type":"NotFoundError","param":null,"code":"404")"},
       {"a code of another type", 422, R"({"error":{"message":"m","code":{"a":1},"param":[]}})",
        R"("message":"m")" + mine},
+      {"a message alone", 400, R"({"error":{"message":"m"}})", R"("message":"m")" + mine},
       {"no message", 503, R"({"error":{"code":5}})",
        R"("message":"the target answered 503","type":"server_error","param":null,"code":"5")"},
       {"an empty error", 500, R"({"error":{}})", R"("message":"the target answered 500")" + theirs},
@@ -61,7 +61,7 @@ TEST_CASE("errors of every other shape keep their message") {
   };
   for (const auto& r : rows) {
     INFO(r.name);
-    CHECK(normalise_error(r.status, r.body) == "{\"error\":{" + r.expected + "}}");
+    CHECK(normalise_error(r.status, r.body).value_or("") == "{\"error\":{" + r.expected + "}}");
   }
 }
 
@@ -69,7 +69,7 @@ TEST_CASE("a long message is cut to valid JSON") {
   std::string text = "x";  // a character lies across the cut
   for (int i = 0; i < 5000; ++i) text += "\xc3\xa9";
   for (const std::string& body : {text, R"({"detail":")" + text + "\"}", R"({"message":")" + text + "\"}"}) {
-    const std::string out = normalise_error(500, body);
+    const std::string out = normalise_error(500, body).value_or("");
     CHECK(out.size() < 4300);
     simdjson::dom::parser parser;
     std::string_view message;
