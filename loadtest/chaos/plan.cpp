@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 namespace weir::loadtest::chaos {
 
@@ -35,7 +36,7 @@ connection_plan draw_plan(const chaos_options& options, std::mt19937_64& random)
         k_acts[std::uniform_int_distribution<std::size_t>(0, std::size(k_acts) - 1)(random)].kind;
     acts.assign({{kind, std::uniform_int_distribution<std::uint64_t>(options.k_min, options.k_max)(random)}});
   }
-  std::ranges::stable_sort(acts, {}, &planned_act::at);
+  std::ranges::sort(acts, {}, [](const planned_act& one) { return std::pair(one.at, one.kind); });
   for (const auto& one : acts) {
     if (one.kind == act::refuse) {
       out.refuse = true;
