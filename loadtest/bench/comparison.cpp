@@ -24,6 +24,10 @@ measurement gather(const scenario& of, const std::string& target, const std::vec
     out.cpu_s += one.cpu_s;
     out.rss_bytes = std::max(out.rss_bytes, one.rss_bytes);
   }
+  if (out.failures == 0 && out.times.count() == 0) {
+    out.failures = 1;
+    out.failure = "nothing came in the measured time";
+  }
   std::ranges::sort(rates);
   if (!rates.empty()) out.requests_per_s = rates[rates.size() / 2];
   return out;

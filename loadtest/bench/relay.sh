@@ -127,6 +127,7 @@ defaults
   timeout client 600s
   timeout server 600s
   option http-keep-alive
+  option http-no-delay
   http-reuse always
 listen relay
   bind 127.0.0.1:$port
