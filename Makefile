@@ -4,12 +4,13 @@ CONFIG ?= configs/quickstart.yaml
 FUZZ_SECONDS ?= 60
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
-.PHONY: help setup setup-test build run test test-release test-asan test-tsan test-fuzz soak bench-relay format clean
+.PHONY: help setup setup-test build run test test-release test-asan test-tsan test-fuzz soak bench-relay bench-streams format clean
 
 help:
 	@echo "make run      install what is missing, build, serve the bundled model on 127.0.0.1:8080"
 	@echo "make build    install what is missing, build build/release/weir and build/release/weir-loadtest"
 	@echo "make test     every test: release with real clients, address and undefined sanitizers, thread sanitizer, fuzzing"
+	@echo "make bench-streams  9000 slow streams at once: lost tokens, added gaps, memory of each"
 	@echo "make soak     the same fuzz targets for 30 minutes each"
 	@echo "make bench-relay  what Weir's relay adds and costs beside nginx and haproxy, in one table"
 	@echo "make format   clang-format over all sources"
@@ -36,11 +37,13 @@ test-asan: setup-test
 	@cmake --preset asan
 	@cmake --build --preset asan -j $(JOBS)
 	@ctest --preset asan -LE clients
+	@WEIR_SLOW_BUILD=1 ctest --preset asan -L relay
 
 test-tsan: setup-test
 	@cmake --preset tsan
-	@cmake --build --preset tsan -j $(JOBS) --target thread_tests
+	@cmake --build --preset tsan -j $(JOBS) --target thread_tests weir weir-loadtest
 	@ctest --preset tsan -L threads
+	@WEIR_SLOW_BUILD=1 ctest --preset tsan -L relay
 
 test-fuzz: setup-test
 	@cmake --preset fuzz -DWEIR_FUZZ_SECONDS=$(FUZZ_SECONDS)
@@ -52,6 +55,9 @@ test: test-release test-asan test-tsan test-fuzz
 
 soak:
 	@$(MAKE) test-fuzz FUZZ_SECONDS=1800
+
+bench-streams: build
+	@loadtest/bench/streams.sh build/release $(BENCH)
 
 bench-relay: build
 	@.ci/setup bench

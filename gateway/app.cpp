@@ -13,6 +13,7 @@
 #include "gateway/api/dispatcher.hpp"
 #include "gateway/cli/commands.hpp"
 #include "gateway/config/load.hpp"
+#include "gateway/heap.hpp"
 #include "gateway/http/server.hpp"
 #include "gateway/observe/log.hpp"
 #include "gateway/reload.hpp"
@@ -86,8 +87,13 @@ sigset_t block_signals() {
 // Until SIGTERM or SIGINT; SIGHUP reloads.
 void run_until_told(const sigset_t& signals, api::server_state& state, http::server& server, reloader& reload,
                     const http::byte_budget& replies) {
+  idle_trim memory;
+  std::uint64_t requests_before = 0;
   for (;;) {
     const int signal = sigtimedwait(&signals, nullptr, &k_tick);
+    const auto requests = state.metrics.requests_started();
+    memory.tick(requests != requests_before || state.metrics.in_flight() > 0);
+    requests_before = requests;
     state.metrics.set_connections(static_cast<double>(server.counters().connections_open.load()));
     state.metrics.set_body_bytes(static_cast<double>(server.body_bytes_held()));
     state.metrics.set_reply_bytes(static_cast<double>(replies.used_bytes()));

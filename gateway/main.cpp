@@ -3,11 +3,13 @@
 #include <exception>
 
 #include "gateway/cli/commands.hpp"
+#include "gateway/heap.hpp"
 #include "gateway/version.hpp"
 
 int main(int argc, char** argv) {
   using namespace weir::gateway;
   std::signal(SIGPIPE, SIG_IGN);
+  keep_freed_memory();
   CLI::App app{
       "Weir: an OpenAI-compatible endpoint in front of the replicas of a large model, which serves the "
       "overflow itself."};

@@ -11,8 +11,9 @@ namespace {
 using simdjson::dom::element;
 using simdjson::dom::object;
 
-// A parser keeps the memory of its largest document.
-constexpr std::size_t k_kept_parser_bytes_max = 1 << 20;
+// A parser keeps the memory of its largest document. Taking it anew for a long prompt costs more than
+// parsing.
+constexpr std::size_t k_kept_parser_bytes_max = 8 << 20;
 
 bool holds_image(object message) {
   simdjson::dom::array parts;

@@ -120,14 +120,15 @@ task<result<void>> body_reader::more() {
   co_return fail(errc::client_gone, "the client disconnected");
 }
 
-// Grows by doubling, but never beyond what the body can still become; the budget is charged before the memory
-// is taken.
+// Grows by doubling, large bodies by more since each step copies all of it, but never beyond what the body
+// can still become; the budget is charged before the memory is taken.
 result<void> body_reader::append(std::string& body, std::string_view bytes, std::uint64_t final_bytes_max) {
   const std::size_t size = body.size() + bytes.size();
   if (size > body.capacity()) {
-    const std::size_t doubled = std::max({size, 2 * body.capacity(), k_body_growth_bytes_min});
+    const std::size_t factor = size >= k_large_body_bytes ? 4 : 2;
+    const std::size_t grown = std::max({size, factor * body.capacity(), k_body_growth_bytes_min});
     const std::size_t capacity =
-        std::max<std::size_t>(size, std::min<std::uint64_t>(doubled, final_bytes_max));
+        std::max<std::size_t>(size, std::min<std::uint64_t>(grown, final_bytes_max)) + k_body_slack_bytes;
     if (!hold_.grow_to(capacity)) {
       return fail(errc::overloaded,
                   "the gateway holds as many request bodies as its memory allows; retry later");

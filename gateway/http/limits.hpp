@@ -39,6 +39,9 @@ inline constexpr std::size_t k_head_buffer_bytes = k_head_bytes_max + k_idle_buf
 inline constexpr std::size_t k_reply_head_buffer_bytes = k_reply_head_bytes_max + k_idle_buffer_bytes;
 inline constexpr std::size_t k_body_buffer_bytes = 64 * 1024;      // what one read call returns at most
 inline constexpr std::size_t k_body_growth_bytes_min = 16 * 1024;  // first allocation of a body string
+inline constexpr std::size_t k_large_body_bytes = 256 * 1024;      // grows in fewer steps from here
+inline constexpr std::size_t k_body_slack_bytes =
+    64;  // behind a body, so that a parser may read past its end
 inline constexpr std::size_t k_pipeline_depth_max = 16;
 // Bytes read ahead while a handler runs: sixteen heads of usual size. A full buffer stops reading until the
 // reply is out.

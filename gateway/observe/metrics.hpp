@@ -7,6 +7,8 @@
 #include <prometheus/histogram.h>
 #include <prometheus/registry.h>
 
+#include <atomic>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -44,7 +46,12 @@ class metrics final {
  public:
   metrics();
 
-  void request_started() { in_flight_->Increment(); }
+  void request_started() {
+    in_flight_->Increment();
+    started_.fetch_add(1, std::memory_order_relaxed);
+  }
+  std::uint64_t requests_started() const noexcept { return started_.load(std::memory_order_relaxed); }
+  double in_flight() const { return in_flight_->Value(); }
   void request_ended(const request_numbers& n);
   upstream_counters upstream(const std::string& target);
   void reload_done(bool ok);
@@ -97,6 +104,7 @@ class metrics final {
   prometheus::Family<prometheus::Counter>& attempts_;
   prometheus::Family<prometheus::Counter>& upstream_connections_;
   prometheus::Family<prometheus::Counter>& retries_;
+  std::atomic<std::uint64_t> started_ = 0;
   std::mutex series_mutex_;
   std::map<label_key, request_series, label_less> series_;  // under series_mutex_; entries stay
   prometheus::Gauge* in_flight_;
