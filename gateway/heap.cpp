@@ -6,7 +6,7 @@ namespace weir::gateway {
 
 namespace {
 
-constexpr int k_kept_bytes = 128 << 20;         // at the end of each thread's heap
+constexpr int k_kept_bytes = 128 << 20;        // at the end of each thread's heap
 constexpr int k_direct_from_bytes = 32 << 20;  // larger blocks come straight from the system
 
 }  // namespace

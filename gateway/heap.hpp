@@ -1,6 +1,6 @@
-// How the process keeps and returns memory. A request body of megabytes that is taken from the system and given
-// back each time costs more in page faults than in everything else that is done with it, so freed memory is
-// kept while there is work, and returned when there has been none for a while.
+// How the process keeps and returns memory. A request body of megabytes that is taken from the system and
+// given back each time costs more in page faults than in everything else that is done with it, so freed
+// memory is kept while there is work, and returned when there has been none for a while.
 #pragma once
 
 namespace weir::gateway {
