@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <boost/asio/as_tuple.hpp>
+#include <boost/asio/associated_cancellation_slot.hpp>
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/error.hpp>
 #include <boost/asio/post.hpp>
@@ -39,11 +40,23 @@ struct connection::on_watchdog {
   }
 };
 
+struct connection::start_sleep {
+  connection* self;
+  void operator()(sleeper handler) const {
+    // By the loop: resuming in place would destroy the slot's own handler while it runs.
+    const auto post_wake = [self = self](asio::cancellation_type) {
+      asio::post(self->executor(), [link = self->shared_from_this()] { link->wake(); });
+    };
+    auto slot = asio::get_associated_cancellation_slot(handler);
+    if (slot.is_connected()) slot.assign(post_wake);
+    self->sleeper_.emplace(std::move(handler));
+  }
+};
+
 connection::connection(tcp_socket socket, asio::ssl::context* tls, const http_settings& settings)
     : settings_(settings),
       transport_(std::move(socket), tls),
-      watchdog_(transport_.socket().get_executor()),
-      wake_(transport_.socket().get_executor(), clock::time_point::max()) {}
+      watchdog_(transport_.socket().get_executor()) {}
 
 task<bool> connection::handshake(asio::ssl::stream_base::handshake_type side) {
   if (!is_tls()) co_return true;
@@ -61,7 +74,8 @@ task<wait_outcome> connection::wait_bytes(clock::time_point deadline, std::size_
   timed_out_ = false;
   waiting_ = true;
   guard(deadline);
-  co_await wake_.async_wait(asio::as_tuple(use_task));
+  start_sleep begin{this};
+  co_await asio::async_initiate<const asio::use_awaitable_t<io_executor>, void()>(begin, use_task);
   guarded_ = false;
   waiting_ = false;
   if (received_bytes_ != received_before) co_return wait_outcome::bytes;
@@ -71,17 +85,16 @@ task<wait_outcome> connection::wait_bytes(clock::time_point deadline, std::size_
   co_return wait_outcome::timeout;
 }
 
-void connection::interrupt() noexcept {
+void connection::interrupt() {
   interrupted_ = true;
-  wake();
+  asio::post(executor(), [link = shared_from_this()] { link->wake(); });
 }
 
-void connection::wake() noexcept {
-  try {
-    wake_.cancel();
-  } catch (const std::exception&) {
-    close();
-  }
+void connection::wake() {
+  if (!sleeper_) return;
+  sleeper resumed = std::move(*sleeper_);
+  sleeper_.reset();
+  std::move(resumed)();
 }
 
 void connection::close() noexcept {
@@ -128,9 +141,8 @@ bool connection::quiet() {
   return seen < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
 }
 
-void connection::expect_reply() {
+void connection::expect_reply() noexcept {
   expects_reply_ = true;
-  start_read(k_idle_buffer_bytes);
 }
 
 void connection::start_read(std::size_t bytes_max) {
@@ -213,6 +225,7 @@ task<bool> connection::write(std::span<const asio::const_buffer> buffers) {
     co_return true;
   }
   broken_ = true;  // until all is out: a cancelled write leaves half a message behind
+  if (expects_reply_) start_read(k_idle_buffer_bytes);
   if (ec && ec != asio::error::would_block && ec != asio::error::try_again) co_return false;
   while (first < buffers.size()) {
     const bool answered = expects_reply_ && received_bytes_ > received_before;
@@ -234,7 +247,10 @@ task<bool> connection::write(std::span<const asio::const_buffer> buffers) {
 task<void> connection::cancel_read() {
   watcher_ = nullptr;
   read_cancel_.emit(asio::cancellation_type::all);
-  while (read_pending_) co_await wake_.async_wait(asio::as_tuple(use_task));
+  start_sleep begin{this};
+  while (read_pending_) {
+    co_await asio::async_initiate<const asio::use_awaitable_t<io_executor>, void()>(begin, use_task);
+  }
 }
 
 task<void> connection::close_gracefully() {

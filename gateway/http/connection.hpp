@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -49,7 +50,7 @@ class connection final : public std::enable_shared_from_this<connection> {
   // Waits for more bytes than unread() holds now, reading at most up to bytes_max of them in all. REQUIRES:
   // fewer are unread.
   task<wait_outcome> wait_bytes(clock::time_point deadline, std::size_t bytes_max);
-  void interrupt() noexcept;
+  void interrupt();
 
   // From now on a disconnect emits `signal` (total cancellation); bytes that come are kept, up to the
   // read-ahead limit.
@@ -70,9 +71,9 @@ class connection final : public std::enable_shared_from_this<connection> {
   bool clean() const noexcept;                                 // as far as is known without asking the socket
   void read_while_idle() { start_read(k_idle_buffer_bytes); }  // lets quiet() see into a TLS stream
 
-  // Reads while a request of ours is written: a peer that answers before it has all of it will not take much
-  // more, so the write then ends within k_early_reply_wait, as failed.
-  void expect_reply();
+  // Reads while a long request of ours is written: a peer that answers before it has all of it will not take
+  // much more, so the write then ends within k_early_reply_wait, as failed.
+  void expect_reply() noexcept;
 
   // Ends the connection so that the peer can still read what was sent: FIN (close_notify), then reads on
   // until the peer closes or the linger limits are reached.
@@ -88,11 +89,15 @@ class connection final : public std::enable_shared_from_this<connection> {
   };
   struct on_read;
   struct on_watchdog;
+  // The coroutine that waits. It is resumed in place: by way of the loop it would run a poll of all sockets
+  // later. It keeps this connection alive, so it must be cancelled before its io_context ends.
+  using sleeper = asio::async_result<asio::use_awaitable_t<io_executor>, void()>::handler_type;
+  struct start_sleep;
 
   void start_read(std::size_t bytes_max);
   void read_ahead();
   void finish_read(const error_code& ec, std::size_t bytes);
-  void wake() noexcept;
+  void wake();
   void guard(clock::time_point deadline);
   void arm_watchdog();
   void stop_watchdog() noexcept;
@@ -103,7 +108,7 @@ class connection final : public std::enable_shared_from_this<connection> {
   const http_settings& settings_;
   transport transport_;
   io_timer watchdog_;
-  io_timer wake_;  // never expires: a waiter sleeps on it until it is cancelled
+  std::optional<sleeper> sleeper_;
   read_buffer buffer_;
   asio::cancellation_signal read_cancel_;
   asio::cancellation_signal* watcher_ = nullptr;

@@ -202,7 +202,7 @@ task<session::turn> session::refuse(int status, std::string_view reason) {
   co_return sent ? turn::graceful : turn::abrupt;
 }
 
-void session::begin_drain() noexcept {
+void session::begin_drain() {
   draining_ = true;
   if (idle_) link_->interrupt();
 }

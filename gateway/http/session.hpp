@@ -29,7 +29,7 @@ class session final : public std::enable_shared_from_this<session> {
   const signal_ptr& signal() const noexcept { return signal_; }
 
   // Answers what is in flight, then closes; an idle connection closes at once.
-  void begin_drain() noexcept;
+  void begin_drain();
   // Ends the connection now; its handler is cancelled.
   void cut();
 
