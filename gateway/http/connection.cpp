@@ -18,7 +18,6 @@
 namespace weir::gateway::http {
 namespace {
 
-constexpr std::size_t k_write_buffers_max = 4;
 constexpr unsigned k_immediate_writes_max = 32;  // then the loop serves others once
 
 [[noreturn]] void throw_aborted() {
@@ -203,45 +202,59 @@ void connection::fire_watchdog(std::uint64_t generation) {
   transport_.close();
 }
 
-task<bool> connection::write(std::span<const asio::const_buffer> buffers) {
-  assert(buffers.size() <= k_write_buffers_max);
-  if (broken_ || peer_ == peer_state::failed) co_return false;
-  std::array<asio::const_buffer, k_write_buffers_max> left{};
-  std::copy(buffers.begin(), buffers.end(), left.begin());
-  std::size_t first = 0;
-  const auto advance = [&](std::size_t bytes) {
-    while (first < buffers.size() && bytes >= left[first].size()) bytes -= left[first++].size();
-    if (first < buffers.size()) left[first] += bytes;
-  };
-  const auto rest = [&] {
-    return std::span<const asio::const_buffer>(left).subspan(first, buffers.size() - first);
-  };
-  const std::uint64_t received_before = received_bytes_;
+void connection::advance_left(std::size_t bytes) noexcept {
+  while (left_first_ < left_count_ && bytes >= left_[left_first_].size())
+    bytes -= left_[left_first_++].size();
+  if (left_first_ < left_count_) left_[left_first_] += bytes;
+}
+
+std::optional<bool> connection::write_now(std::span<const asio::const_buffer> buffers) {
+  assert(buffers.size() <= left_.size());
+  if (broken_ || peer_ == peer_state::failed) return false;
+  std::copy(buffers.begin(), buffers.end(), left_.begin());
+  left_first_ = 0;
+  left_count_ = buffers.size();
+  received_before_write_ = received_bytes_;
   error_code ec;
   const std::size_t sent_bytes = transport_.try_write(buffers, ec);
-  advance(sent_bytes);
-  if (first == buffers.size()) {
-    if (++immediate_writes_ % k_immediate_writes_max == 0) co_await asio::post(use_task);
-    co_return true;
+  advance_left(sent_bytes);
+  if (left_first_ == left_count_) {
+    if (++immediate_writes_ % k_immediate_writes_max != 0) return true;
+    return std::nullopt;
   }
   broken_ = true;  // until all is out: a cancelled write leaves half a message behind
   if (expects_reply_) start_read(k_idle_buffer_bytes);
-  if (ec && ec != asio::error::would_block && ec != asio::error::try_again) co_return false;
-  while (first < buffers.size()) {
-    const bool answered = expects_reply_ && received_bytes_ > received_before;
+  if (ec && ec != asio::error::would_block && ec != asio::error::try_again) return false;
+  return std::nullopt;
+}
+
+task<bool> connection::write_rest() {
+  if (left_first_ == left_count_) {
+    co_await asio::post(use_task);
+    co_return true;
+  }
+  while (left_first_ < left_count_) {
+    const bool answered = expects_reply_ && received_bytes_ > received_before_write_;
     guard(clock::now() + (answered ? k_early_reply_wait : settings_.write_idle));
-    const std::span<const asio::const_buffer> unsent = rest();
+    const auto unsent =
+        std::span<const asio::const_buffer>(left_).subspan(left_first_, left_count_ - left_first_);
     const auto [failed, bytes] = co_await transport_.write_some(unsent);
     if (failed) {
       guarded_ = false;
       if (failed == asio::error::operation_aborted && peer_ == peer_state::open) throw_aborted();
       co_return false;
     }
-    advance(bytes);
+    advance_left(bytes);
   }
   guarded_ = false;
   broken_ = false;
   co_return true;
+}
+
+task<bool> connection::write(std::span<const asio::const_buffer> buffers) {
+  if (const auto done = write_now(buffers)) co_return *done;
+  const bool sent = co_await write_rest();
+  co_return sent;
 }
 
 task<void> connection::cancel_read() {

@@ -9,6 +9,7 @@
 // connection by shared pointer. Threads: one I/O thread.
 #pragma once
 
+#include <array>
 #include <boost/asio/cancellation_signal.hpp>
 #include <chrono>
 #include <cstddef>
@@ -64,6 +65,10 @@ class connection final : public std::enable_shared_from_this<connection> {
   // All of `buffers` (at most four), or false when the peer is gone or read nothing for write_idle. Throws
   // operation_aborted where the calling task was cancelled.
   task<bool> write(std::span<const asio::const_buffer> buffers);
+  // The same without a coroutine where the socket takes all at once; nothing where it did not: then
+  // write_rest() must follow, while the buffers stay as they are.
+  std::optional<bool> write_now(std::span<const asio::const_buffer> buffers);
+  task<bool> write_rest();
   bool broken() const noexcept { return broken_; }
 
   // Whether the peer has kept the connection open and sent nothing: fit for a next request of ours.
@@ -94,6 +99,7 @@ class connection final : public std::enable_shared_from_this<connection> {
   using sleeper = asio::async_result<asio::use_awaitable_t<io_executor>, void()>::handler_type;
   struct start_sleep;
 
+  void advance_left(std::size_t bytes) noexcept;
   void start_read(std::size_t bytes_max);
   void read_ahead();
   void finish_read(const error_code& ec, std::size_t bytes);
@@ -127,6 +133,11 @@ class connection final : public std::enable_shared_from_this<connection> {
   bool expects_reply_ = false;
   bool ended_in_order_ = false;
   unsigned immediate_writes_ = 0;
+
+  std::array<asio::const_buffer, 4> left_;  // of a write: what is not out yet begins at left_first_
+  std::size_t left_first_ = 0;
+  std::size_t left_count_ = 0;
+  std::uint64_t received_before_write_ = 0;
 };
 
 }  // namespace weir::gateway::http

@@ -14,6 +14,7 @@
 #include <boost/beast/http/status.hpp>
 #include <boost/beast/http/verb.hpp>
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -71,7 +72,15 @@ class exchange {
   // with client_gone when the peer went away or did not read for the write-idle limit. abort() ends the
   // stream without its last chunk, so that any HTTP client sees the failure, and closes the connection.
   virtual result<void> start_stream(int status, std::string_view content_type, header_list headers) = 0;
-  virtual task<result<void>> write(std::string_view bytes) = 0;
+  // write_now does so without a coroutine where the client takes all at once; nothing where it did not: then
+  // write_rest must follow, while the bytes stay as they are.
+  task<result<void>> write(std::string_view bytes) {
+    if (auto done = write_now(bytes)) co_return std::move(*done);
+    result<void> sent = co_await write_rest();
+    co_return sent;
+  }
+  virtual std::optional<result<void>> write_now(std::string_view bytes) = 0;
+  virtual task<result<void>> write_rest() = 0;
   virtual task<result<void>> finish(std::string_view last_bytes = {}) = 0;
   virtual void abort() noexcept = 0;
 

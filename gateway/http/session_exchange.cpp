@@ -103,14 +103,26 @@ void session_exchange::add_size_line(std::size_t bytes) {
   lead_.append(size.data(), static_cast<std::size_t>(end - size.data())).append("\r\n");
 }
 
-task<result<void>> session_exchange::write(std::string_view bytes) {
-  if (phase_ != phase::streaming) co_return fail(errc::internal, "a write outside a stream");
-  if (bytes.empty() || bodiless()) co_return result<void>{};
+std::optional<result<void>> session_exchange::write_now(std::string_view bytes) {
+  if (phase_ != phase::streaming) return result<void>(fail(errc::internal, "a write outside a stream"));
+  if (bytes.empty() || bodiless()) return result<void>{};
   if (!request_.http_1_0) add_size_line(bytes.size());
-  result<void> sent = co_await put(lead_, bytes, request_.http_1_0 ? "" : "\r\n");
+  writing_bytes_ = bytes.size();
+  const auto done = link_.write_now(gather(lead_, bytes, request_.http_1_0 ? "" : "\r\n"));
+  if (!done) return std::nullopt;
+  return written(*done);
+}
+
+task<result<void>> session_exchange::write_rest() {
+  const bool sent = co_await link_.write_rest();
+  co_return written(sent);
+}
+
+result<void> session_exchange::written(bool sent) {
   lead_.clear();
-  if (sent) bytes_sent_ += bytes.size();
-  co_return sent;
+  if (!sent) return gone();
+  bytes_sent_ += writing_bytes_;
+  return {};
 }
 
 task<result<void>> session_exchange::finish(std::string_view last_bytes) {
@@ -140,26 +152,23 @@ void session_exchange::abort() noexcept {
 
 task<result<void>> session_exchange::put(std::string_view first, std::string_view second,
                                          std::string_view third) {
-  const std::size_t total_bytes = first.size() + second.size() + third.size();
-  bool sent = false;
-  if (link_.is_tls() && !second.empty() && total_bytes <= k_coalesced_bytes_max) {
-    sent = co_await write_joined(first, second, third);
-  } else {
-    const std::array<asio::const_buffer, 3> buffers{asio::buffer(first), asio::buffer(second),
-                                                    asio::buffer(third)};
-    sent = co_await link_.write(buffers);
-  }
+  const auto buffers = gather(first, second, third);
+  const bool sent = co_await link_.write(buffers);
   if (!sent) co_return gone();
   co_return result<void>{};
 }
 
-// Each buffer of a sequence would become a TLS record and a send of its own.
-task<bool> session_exchange::write_joined(std::string_view first, std::string_view second,
-                                          std::string_view third) {
-  joined_.assign(first).append(second).append(third);
-  const std::array<asio::const_buffer, 1> buffers{asio::buffer(joined_)};
-  const bool sent = co_await link_.write(buffers);
-  co_return sent;
+// Under TLS each buffer of a sequence would become a record and a send of its own.
+std::span<const asio::const_buffer> session_exchange::gather(std::string_view first, std::string_view second,
+                                                             std::string_view third) {
+  const std::size_t total_bytes = first.size() + second.size() + third.size();
+  if (link_.is_tls() && !second.empty() && total_bytes <= k_coalesced_bytes_max) {
+    joined_.assign(first).append(second).append(third);
+    pieces_[0] = asio::buffer(joined_);
+    return std::span(pieces_).first(1);
+  }
+  pieces_ = {asio::buffer(first), asio::buffer(second), asio::buffer(third)};
+  return pieces_;
 }
 
 task<bool> session_exchange::conclude() {

@@ -2,7 +2,9 @@
 // Lives within one turn of session::run; the connection's I/O thread only.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "gateway/http/body_reader.hpp"
@@ -33,7 +35,8 @@ class session_exchange final : public exchange {
   task<result<std::string>> read_body(std::size_t limit_bytes) override;
   task<result<void>> send(reply r) override;
   result<void> start_stream(int status, std::string_view content_type, header_list headers) override;
-  task<result<void>> write(std::string_view bytes) override;
+  std::optional<result<void>> write_now(std::string_view bytes) override;
+  task<result<void>> write_rest() override;
   task<result<void>> finish(std::string_view last_bytes) override;
   void abort() noexcept override;
   bool stream_started() const noexcept override { return stream_started_; }
@@ -58,7 +61,9 @@ class session_exchange final : public exchange {
   bool bodiless() const noexcept;
   void add_size_line(std::size_t bytes);
   task<result<void>> put(std::string_view first, std::string_view second, std::string_view third);
-  task<bool> write_joined(std::string_view first, std::string_view second, std::string_view third);
+  std::span<const asio::const_buffer> gather(std::string_view first, std::string_view second,
+                                             std::string_view third);
+  result<void> written(bool sent);
 
   connection& link_;
   const session_context& context_;
@@ -74,7 +79,9 @@ class session_exchange final : public exchange {
   bool stream_started_ = false;
   int status_sent_ = 0;
   std::size_t bytes_sent_ = 0;
-  std::string lead_;    // a stream's head until it goes out, then the size line of a chunk
+  std::string lead_;  // a stream's head until it goes out, then the size line of a chunk
+  std::size_t writing_bytes_ = 0;
+  std::array<asio::const_buffer, 3> pieces_;
   std::string joined_;  // a TLS record's worth of small pieces
 };
 

@@ -116,7 +116,11 @@ task<void> pump_stream(api::request_context& context, upstream::response& respon
   auto sent = start_stream(context, response.head());
   while (sent && piece && !piece->empty()) {
     if (response.complete()) break;
-    sent = co_await context.exchange.write(*piece);
+    if (auto done = context.exchange.write_now(*piece)) {
+      sent = std::move(*done);
+    } else {
+      sent = co_await context.exchange.write_rest();
+    }
     if (sent) piece = co_await response.next(steady_clock::now() + inter_token);
     note_usage(context, response);
   }

@@ -58,7 +58,12 @@ class event_response final : public response {
         co_return std::string_view();
       }
       std::string_view piece;
-      const read_outcome outcome = co_await reader_.next(deadline, k_piece_bytes_max, piece);
+      auto outcome = reader_.ready(k_piece_bytes_max, piece);
+      if (!outcome) {
+        const auto woken = co_await reader_.wait(deadline);
+        outcome = reader_.waited(woken);
+        if (!outcome) continue;
+      }
       if (outcome == read_outcome::timeout) co_return too_late();
       if (outcome == read_outcome::broken) co_return broke(reader_.why());
       if (outcome == read_outcome::end) {

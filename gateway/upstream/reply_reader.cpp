@@ -34,30 +34,44 @@ reply_reader::~reply_reader() {
   recycle();
 }
 
-task<read_outcome> reply_reader::next(time_point deadline, std::size_t bytes_max, std::string_view& out) {
+std::optional<read_outcome> reply_reader::ready(std::size_t bytes_max, std::string_view& out) {
   out = {};
   if (pieces_.capacity() > k_kept_bytes_max) std::string().swap(pieces_);
   while (true) {
     if (ended_) {
       recycle();
-      co_return read_outcome::end;
+      return read_outcome::end;
     }
-    if (!why_.empty()) co_return read_outcome::broken;
+    if (!why_.empty()) return read_outcome::broken;
     const read_outcome taken = take_unread(bytes_max, out);
-    if (taken != read_outcome::data || !out.empty()) co_return taken;
-    if (ended_) continue;
-    const std::size_t unread = link_->unread().size();
-    const auto outcome = co_await link_->wait_bytes(deadline, std::max(read_bytes_max_, unread + 1));
-    if (outcome == http::wait_outcome::timeout) co_return read_outcome::timeout;
-    if (outcome == http::wait_outcome::closed) {
-      const bool whole =
-          body_.ends_at_eof() && link_->ended_in_order() && (!inflater_ || inflater_->finished());
-      if (!whole) co_return fail("closed the connection within its reply");
-      ended_ = true;
-      continue;
-    }
+    if (taken != read_outcome::data || !out.empty()) return taken;
+    if (!ended_) return std::nullopt;
+  }
+}
+
+task<http::wait_outcome> reply_reader::wait(time_point deadline) {
+  return link_->wait_bytes(deadline, std::max(read_bytes_max_, link_->unread().size() + 1));
+}
+
+std::optional<read_outcome> reply_reader::waited(http::wait_outcome outcome) {
+  if (outcome == http::wait_outcome::timeout) return read_outcome::timeout;
+  if (outcome == http::wait_outcome::closed) {
+    const bool whole =
+        body_.ends_at_eof() && link_->ended_in_order() && (!inflater_ || inflater_->finished());
+    if (!whole) return fail("closed the connection within its reply");
+    ended_ = true;
+  } else if (link_->unread().size() >= read_bytes_max_) {
     // Full reads ask for larger ones, so that a stream of small events keeps a small buffer.
-    if (link_->unread().size() >= read_bytes_max_) read_bytes_max_ = k_read_bytes_max;
+    read_bytes_max_ = k_read_bytes_max;
+  }
+  return std::nullopt;
+}
+
+task<read_outcome> reply_reader::next(time_point deadline, std::size_t bytes_max, std::string_view& out) {
+  while (true) {
+    if (const auto now = ready(bytes_max, out)) co_return *now;
+    const auto outcome = co_await wait(deadline);
+    if (const auto end = waited(outcome)) co_return *end;
   }
 }
 

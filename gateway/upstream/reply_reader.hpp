@@ -30,6 +30,12 @@ class reply_reader final {
   // bounds a decoded piece.
   task<read_outcome> next(time_point deadline, std::size_t bytes_max, std::string_view& out);
 
+  // next() in its parts, for a caller that saves a coroutine: what is there already, or nothing; then wait()
+  // and, where waited() of its outcome ends nothing, ready() again.
+  std::optional<read_outcome> ready(std::size_t bytes_max, std::string_view& out);
+  task<http::wait_outcome> wait(time_point deadline);
+  std::optional<read_outcome> waited(http::wait_outcome outcome);
+
   void abandon() noexcept { keep_alive_ = false; }  // the connection shall serve no other request
   std::string_view why() const noexcept { return why_; }
   std::size_t buffered_bytes() const noexcept { return pieces_.capacity() + inflated_.capacity(); }
