@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "gateway/http/tls_context.hpp"
+
 namespace weir::gateway {
 
 namespace {
@@ -112,6 +114,20 @@ std::expected<replica_map, std::string> open_replicas(const config::gateway_conf
 const model_entry* snapshot::find_model(std::string_view name) const {
   const auto found = model_by_name.find(name);
   return found == model_by_name.end() ? nullptr : found->second.get();
+}
+
+std::string check_credentials(const config::gateway_config& config) {
+  if (const auto keys = auth::key_store::make(config.auth); !keys) return keys.error();
+  for (const auto& target : config.targets) {
+    if (!target.is_http) continue;
+    if (const auto usable = upstream::check_credentials(target); !usable) {
+      return fmt::format("target '{}': {}", target.name, usable.error());
+    }
+  }
+  const auto& tls = config.listen.tls;
+  if (tls.cert_file.empty()) return {};
+  const auto usable = http::make_tls_context({tls.cert_file, tls.key_file}, http::make_ticket_keys());
+  return usable ? std::string() : usable.error();
 }
 
 std::expected<std::shared_ptr<const snapshot>, std::string> build_snapshot(

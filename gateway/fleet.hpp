@@ -54,6 +54,9 @@ struct snapshot {
 std::expected<std::shared_ptr<const snapshot>, std::string> build_snapshot(
     const config::gateway_config& config, const snapshot* previous, fleet_services& services);
 
+// What is wrong with the files that hold secrets and certificates, in one sentence; empty: nothing.
+std::string check_credentials(const config::gateway_config& config);
+
 class snapshot_holder final {
  public:
   std::shared_ptr<const snapshot> get() const {

@@ -136,6 +136,14 @@ asio::awaitable<void> read_stream(beast::tcp_stream& stream, request_result& out
   if (status == 200 && !watch.done() && out.failure.empty()) out.failure = "the stream ended without [DONE]";
 }
 
+// An event that told of a failure says more than how the connection then ended.
+std::string explain(const boost::system::error_code& ec, const request_spec& spec) {
+  if (ec == beast::error::timeout) return fmt::format("no whole answer within {} ms", spec.timeout.count());
+  if (ec == http::error::partial_message) return "the connection ended within the answer";
+  if (ec == http::error::end_of_stream) return "the connection ended before the answer";
+  return ec.message();
+}
+
 }  // namespace
 
 asio::awaitable<request_result> run_request(const request_spec& spec, simdjson::dom::parser& parser) {
@@ -153,8 +161,10 @@ asio::awaitable<request_result> run_request(const request_spec& spec, simdjson::
     const auto request = make_request(spec);
     co_await http::async_write(stream, request, asio::use_awaitable);
     co_await read_stream(stream, out, watch);
+  } catch (const boost::system::system_error& e) {
+    if (out.failure.empty()) out.failure = explain(e.code(), spec);
   } catch (const std::exception& e) {
-    out.failure = e.what();
+    if (out.failure.empty()) out.failure = e.what();
   }
   watch.end();
   out.duration_s = seconds(clock::now() - start);

@@ -3,6 +3,7 @@
 #include "gateway/app.hpp"
 #include "gateway/cli/commands.hpp"
 #include "gateway/config/load.hpp"
+#include "gateway/fleet.hpp"
 
 namespace weir::gateway::cli {
 
@@ -18,6 +19,10 @@ int check(const std::filesystem::path& file) {
   if (!loaded) {
     std::fputs(config::to_text(loaded.error()).c_str(), stderr);
     std::fprintf(stderr, "%zu fault%s\n", loaded.error().size(), loaded.error().size() == 1 ? "" : "s");
+    return k_bad_config;
+  }
+  if (const auto why = check_credentials(*loaded); !why.empty()) {
+    std::fprintf(stderr, "%s: %s\n", file.c_str(), why.c_str());
     return k_bad_config;
   }
   std::printf("%s is valid: %zu models on %zu targets, %zu keys\n", file.c_str(), loaded->models.size(),

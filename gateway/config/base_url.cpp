@@ -76,6 +76,11 @@ std::expected<base_url, std::string> parse_base_url(std::string_view text) {
       path.find("/.") != std::string_view::npos) {
     return std::unexpected(fmt::format("'{}' has a path with characters that need encoding", text));
   }
+  for (const std::string_view endpoint : {"/chat/completions", "/completions", "/models"}) {
+    if (path.ends_with(endpoint)) {
+      return std::unexpected(fmt::format("'{}' ends in {}; write what comes before it", text, endpoint));
+    }
+  }
   out.path = path.empty() ? k_default_path : path;
   return out;
 }

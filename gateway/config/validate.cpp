@@ -130,7 +130,9 @@ class checker {
       main_names_.insert(m.name);
       for (const auto& alias : m.aliases) take(alias, m.at, key + ".aliases");
       if (m.targets.empty()) fail(m.at, key + ".targets", "needs at least one target");
+      std::set<std::string> once;
       for (const auto& t : m.targets) {
+        if (!once.insert(t).second) fail(m.at, key + ".targets", fmt::format("'{}' stands here twice", t));
         if (!target_names_.contains(t)) fail(m.at, key + ".targets", fmt::format("no target named '{}'", t));
       }
     }

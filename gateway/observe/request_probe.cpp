@@ -1,6 +1,6 @@
 #include "gateway/observe/request_probe.hpp"
 
-#include <fmt/format.h>
+#include <fmt/chrono.h>
 #include <spdlog/spdlog.h>
 
 #include "gateway/api/json.hpp"
@@ -12,6 +12,14 @@ namespace {
 
 // As a reverse proxy writes it: the client left before an answer.
 constexpr int k_client_closed_status = 499;
+
+// RFC 3339, milliseconds.
+std::string now_utc() {
+  using namespace std::chrono;
+  const auto now = floor<milliseconds>(system_clock::now());
+  return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z", floor<seconds>(now),
+                     now.time_since_epoch().count() % 1000);
+}
 
 }  // namespace
 
@@ -41,7 +49,7 @@ request_probe::~request_probe() {
                           .prompt_tokens = prompt_tokens_,
                           .completion_tokens = completion_tokens_});
   if (report_ != report::metrics_and_line) return;
-  std::string line = R"({"request_id":)";
+  std::string line = fmt::format(R"({{"time":"{}","request_id":)", now_utc());
   api::append_quoted(line, exchange_.request_id());
   line += R"(,"client":)";
   api::append_quoted(line, exchange_.peer().address);
@@ -49,7 +57,8 @@ request_probe::~request_probe() {
   for (const auto& [name, value] : {std::pair<std::string_view, std::string_view>{"key", key_},
                                     {"model", model_},
                                     {"target", target_},
-                                    {"error", outcome_}}) {
+                                    {"error", outcome_},
+                                    {"detail", detail_}}) {
     if (value.empty()) continue;
     line += fmt::format(R"(,"{}":)", name);
     api::append_quoted(line, value);

@@ -32,7 +32,8 @@ class request_probe final {
     prompt_tokens_ = prompt;
     completion_tokens_ = completion;
   }
-  void set_outcome(std::string_view code) { outcome_ = code; }  // an error code, a constant
+  void set_outcome(std::string_view code) { outcome_ = code; }      // an error code, a constant
+  void set_detail(std::string_view message) { detail_ = message; }  // what the client was told
   void first_token();
 
  private:
@@ -44,6 +45,7 @@ class request_probe final {
   std::chrono::steady_clock::time_point start_;
   std::string_view endpoint_ = "none";
   std::string_view outcome_;
+  std::string detail_;
   std::string key_;
   std::string model_ = "none";
   std::string target_;

@@ -86,6 +86,7 @@ task<void> pump_body(api::request_context& context, upstream::response& response
 // complete.
 task<void> break_stream(api::request_context& context, const error& e, bool error_sent) {
   context.probe.set_outcome(info(e.code).code);
+  context.probe.set_detail(e.message);
   if (e.code != errc::client_gone && !error_sent) {
     const std::string event = "data: " + api::error_json(e) + "\n\n";
     co_await context.exchange.write(event);
@@ -152,6 +153,7 @@ task<result<std::string>> read_json_body(api::request_context& context) {
 
 task<void> refuse(api::request_context& context, const error& e) {
   context.probe.set_outcome(info(e.code).code);
+  context.probe.set_detail(e.message);
   if (e.code == errc::client_gone) {
     context.exchange.abort();
     co_return;

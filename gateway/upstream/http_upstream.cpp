@@ -1,6 +1,7 @@
 #include "gateway/upstream/http_upstream.hpp"
 
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include <boost/asio/this_coro.hpp>
 
@@ -21,6 +22,10 @@ using std::chrono::milliseconds;
 
 milliseconds or_general(std::int64_t own_ms, milliseconds general) {
   return own_ms > 0 ? milliseconds(own_ms) : general;
+}
+
+std::string_view path_of(api::generation_kind kind) noexcept {
+  return kind == api::generation_kind::chat ? "/chat/completions" : "/completions";
 }
 
 class http_upstream final : public upstream {
@@ -70,6 +75,9 @@ class http_upstream final : public upstream {
     if (start.status < 200 || start.status > 299) {
       if (!passes_to_client(start.status)) {
         slot->end(attempt_outcome::server_error);
+        spdlog::warn(
+            "target '{}' answered {} to POST {}{} for model '{}': check its base_url, model and api_key_file",
+            target_->name, start.status, target_->url.path, path_of(call.kind), wanted);
         co_return fail(errc::upstream_failed,
                        fmt::format("target '{}' answered {}", target_->name, start.status));
       }
@@ -85,9 +93,8 @@ class http_upstream final : public upstream {
 
   std::string format_head(const api::generation_call& call, std::string_view request_id,
                           std::size_t body_bytes) const {
-    const bool chat = call.kind == api::generation_kind::chat;
     return fmt::format("POST {}{} HTTP/1.1\r\n{}accept: {}\r\nx-request-id: {}\r\ncontent-length: {}\r\n\r\n",
-                       target_->url.path, chat ? "/chat/completions" : "/completions", fixed_head_,
+                       target_->url.path, path_of(call.kind), fixed_head_,
                        call.stream ? "text/event-stream" : "application/json", request_id, body_bytes);
   }
 

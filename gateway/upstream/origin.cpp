@@ -48,6 +48,14 @@ std::expected<std::shared_ptr<ssl::context>, std::string> make_client_tls(const 
 
 }  // namespace
 
+std::expected<void, std::string> check_credentials(const config::target_config& target) {
+  if (const auto bearer = read_bearer(target.http.api_key_file); !bearer)
+    return std::unexpected(bearer.error());
+  if (target.http.ca_file.empty()) return {};
+  if (const auto tls = make_client_tls(target.http.ca_file); !tls) return std::unexpected(tls.error());
+  return {};
+}
+
 std::expected<std::shared_ptr<const origin>, std::string> make_origin(const config::target_config& target,
                                                                       std::chrono::milliseconds write_idle,
                                                                       resolver& names,

@@ -37,4 +37,7 @@ std::expected<std::shared_ptr<const origin>, std::string> make_origin(const conf
                                                                       resolver& names,
                                                                       observe::upstream_counters counters);
 
+// Whether make_origin would accept the target's key and authorities.
+std::expected<void, std::string> check_credentials(const config::target_config& target);
+
 }  // namespace weir::gateway::upstream

@@ -60,6 +60,8 @@ TEST_CASE("base addresses that are refused") {
       "http://[fe80::1%eth0]/v1",
       "http://h\\v1",
       "http://.h",
+      "http://h/v1/chat/completions",
+      "http://h/v1/models/",
   };
   for (const char* text : rows) {
     INFO(text);
