@@ -15,9 +15,10 @@ constexpr int k_client_closed_status = 499;
 
 // RFC 3339, milliseconds.
 std::string now_utc() {
-  using namespace std::chrono;
-  const auto now = floor<milliseconds>(system_clock::now());
-  return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z", floor<seconds>(now),
+  using std::chrono::floor;
+  using std::chrono::milliseconds;
+  const auto now = floor<milliseconds>(std::chrono::system_clock::now());
+  return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z", floor<std::chrono::seconds>(now),
                      now.time_since_epoch().count() % 1000);
 }
 
