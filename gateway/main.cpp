@@ -1,15 +1,29 @@
-#include <csignal>
+#include <sys/resource.h>
 
+#include <csignal>
 #include <exception>
 
 #include "gateway/cli/commands.hpp"
 #include "gateway/heap.hpp"
 #include "gateway/version.hpp"
 
+namespace {
+
+// Each stream takes two descriptors; the soft limit of most shells is far below what the system allows.
+void raise_descriptor_limit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
   using namespace weir::gateway;
   std::signal(SIGPIPE, SIG_IGN);
   keep_freed_memory();
+  raise_descriptor_limit();
   CLI::App app{
       "Weir: an OpenAI-compatible endpoint in front of the replicas of a large model, which serves the "
       "overflow itself."};

@@ -51,6 +51,9 @@ bool take_name(std::string_view& authority, std::string& host) {
 
 std::expected<base_url, std::string> parse_base_url(std::string_view text) {
   base_url out;
+  if (text.find('@') != std::string_view::npos) {
+    return std::unexpected("must not hold credentials; a key belongs in api_key_file");
+  }
   const auto scheme_end = text.find("://");
   const auto scheme = text.substr(0, scheme_end);
   if (scheme_end == std::string_view::npos || (scheme != "http" && scheme != "https")) {
@@ -58,8 +61,8 @@ std::expected<base_url, std::string> parse_base_url(std::string_view text) {
   }
   out.tls = scheme == "https";
   std::string_view rest = text.substr(scheme_end + 3);
-  if (rest.find_first_of("?#@") != std::string_view::npos) {
-    return std::unexpected("must not hold credentials, a query or a fragment; a key belongs in api_key_file");
+  if (rest.find_first_of("?#") != std::string_view::npos) {
+    return std::unexpected("must not hold a query or a fragment");
   }
   std::string_view authority = rest.substr(0, rest.find('/'));
   std::string_view path = rest.substr(authority.size());

@@ -57,11 +57,12 @@ connection::connection(tcp_socket socket, asio::ssl::context* tls, const http_se
       transport_(std::move(socket), tls),
       watchdog_(transport_.socket().get_executor()) {}
 
-task<bool> connection::handshake(asio::ssl::stream_base::handshake_type side) {
+task<bool> connection::handshake(asio::ssl::stream_base::handshake_type side, clock::time_point deadline) {
   if (!is_tls()) co_return true;
-  guard(clock::now() + settings_.handshake_timeout);
+  guard(std::min(deadline, clock::now() + settings_.handshake_timeout));
   const error_code ec = co_await transport_.handshake(side);
   guarded_ = false;
+  if (ec == asio::error::operation_aborted && peer_ == peer_state::open) throw_aborted();
   co_return !ec;
 }
 
@@ -131,17 +132,17 @@ bool connection::clean() const noexcept {
   return peer_ == peer_state::open && !broken_ && buffer_.unread().empty();
 }
 
-// A read that is pending has seen all there is; without one the socket is asked.
+// The socket is asked even while a read is pending: what came since the last poll is not seen by it yet.
 bool connection::quiet() {
   if (!clean()) return false;
-  if (read_pending_) return true;
   char byte = 0;
   const auto seen = ::recv(transport_.socket().native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
   return seen < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
 }
 
-void connection::expect_reply() noexcept {
+void connection::expect_reply(clock::time_point deadline) noexcept {
   expects_reply_ = true;
+  write_deadline_ = deadline;
 }
 
 void connection::start_read(std::size_t bytes_max) {
@@ -199,6 +200,7 @@ void connection::fire_watchdog(std::uint64_t generation) {
     return wake();
   }
   peer_ = peer_state::failed;
+  write_timed_out_ = true;
   transport_.close();
 }
 
@@ -235,7 +237,7 @@ task<bool> connection::write_rest() {
   }
   while (left_first_ < left_count_) {
     const bool answered = expects_reply_ && received_bytes_ > received_before_write_;
-    guard(clock::now() + (answered ? k_early_reply_wait : settings_.write_idle));
+    guard(std::min(write_deadline_, clock::now() + (answered ? k_early_reply_wait : settings_.write_idle)));
     const auto unsent =
         std::span<const asio::const_buffer>(left_).subspan(left_first_, left_count_ - left_first_);
     const auto [failed, bytes] = co_await transport_.write_some(unsent);

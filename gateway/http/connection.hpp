@@ -43,7 +43,8 @@ class connection final : public std::enable_shared_from_this<connection> {
   bool is_tls() const noexcept { return transport_.is_tls(); }
   SSL* tls_handle() noexcept { return transport_.tls_handle(); }  // null when plain
   // False: refused or too slow.
-  task<bool> handshake(asio::ssl::stream_base::handshake_type side);
+  task<bool> handshake(asio::ssl::stream_base::handshake_type side,
+                       clock::time_point deadline = clock::time_point::max());
 
   std::string_view unread() const noexcept { return buffer_.unread(); }
   void consume(std::size_t bytes) noexcept { buffer_.consume(bytes); }
@@ -78,7 +79,9 @@ class connection final : public std::enable_shared_from_this<connection> {
 
   // Reads while a long request of ours is written: a peer that answers before it has all of it will not take
   // much more, so the write then ends within k_early_reply_wait, as failed.
-  void expect_reply() noexcept;
+  // No write of it goes on behind `deadline`.
+  void expect_reply(clock::time_point deadline) noexcept;
+  bool write_timed_out() const noexcept { return write_timed_out_; }
 
   // Ends the connection so that the peer can still read what was sent: FIN (close_notify), then reads on
   // until the peer closes or the linger limits are reached.
@@ -131,6 +134,8 @@ class connection final : public std::enable_shared_from_this<connection> {
   bool waiting_ = false;  // it is a wait, which ends by timed_out_; a guarded write closes the socket
   bool timed_out_ = false;
   bool expects_reply_ = false;
+  bool write_timed_out_ = false;
+  clock::time_point write_deadline_ = clock::time_point::max();
   bool ended_in_order_ = false;
   unsigned immediate_writes_ = 0;
 

@@ -91,6 +91,12 @@ void read_error(element error, event_facts& out) {
   out.error_message = api::valid_utf8(message.substr(0, k_error_message_bytes_max));
 }
 
+std::uint64_t choice_bit(object choice) {
+  std::uint64_t index = 0;
+  if (choice.at_key("index").get(index)) index = 0;
+  return index < 64 ? std::uint64_t{1} << index : 0;
+}
+
 void read_choices(object root, event_facts& out) {
   array choices;
   const bool none = root.at_key("choices").get(choices) || choices.begin() == choices.end();
@@ -100,8 +106,11 @@ void read_choices(object root, event_facts& out) {
     object choice;
     if (entry.get(choice)) continue;
     element reason;
-    out.finished = out.finished || (!choice.at_key("finish_reason").get(reason) && !reason.is_null());
-    if (out.finished || shows_something(choice)) out.what = event_kind::content;
+    const bool finished = !choice.at_key("finish_reason").get(reason) && !reason.is_null();
+    const std::uint64_t bit = choice_bit(choice);
+    out.seen_choices |= bit;
+    if (finished) out.finished_choices |= bit;
+    if (finished || shows_something(choice)) out.what = event_kind::content;
     if (!out.usage) out.usage = read_usage(choice);
   }
 }
@@ -140,7 +149,7 @@ event_facts event_inspector::inspect(std::string_view event) {
 
 event_facts event_inspector::read_data() {
   event_facts out;
-  if (data_ == "[DONE]") {
+  if (std::string_view(data_).substr(0, data_.find_last_not_of(' ') + 1) == "[DONE]") {
     out.what = event_kind::done;
     return out;
   }
@@ -152,7 +161,7 @@ event_facts event_inspector::read_data() {
   }
   out.usage = read_usage(root);
   element error;
-  if (!root.at_key("error").get(error) && !error.is_null()) {
+  if (!root.at_key("error").get(error) && !is_empty(error)) {
     read_error(error, out);
   } else {
     read_choices(root, out);

@@ -27,7 +27,8 @@ enum class event_kind : std::uint8_t {
 
 struct event_facts {
   event_kind what = event_kind::nonsense;
-  bool finished = false;                  // some choice has a finish_reason
+  std::uint64_t seen_choices = 0;         // bit i: choice i, those below 64
+  std::uint64_t finished_choices = 0;     // of these, with a finish_reason
   std::optional<api::token_usage> usage;  // of any kind of event
   int error_status = 0;                   // of an error: 400..599
   std::string error_message;

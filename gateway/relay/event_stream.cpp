@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 
 namespace weir::gateway::relay {
 
@@ -40,6 +41,7 @@ event_stream::state event_stream::push(std::string_view bytes) {
     if (buffer_.empty() && buffer_.capacity() > k_kept_bytes_max) std::string().swap(buffer_);
   }
   if (failure_) return state::failed;
+  progressed_ = false;
   buffer_ += bytes;
   take_events();
   return now();
@@ -55,7 +57,7 @@ event_stream::state event_stream::end() {
     buffer_ += '\n';
     take_events();
   }
-  if (failure_ || done_ || finished_) return now();
+  if (failure_ || done_ || finished()) return now();
   held_bytes_ = whole_bytes;
   start_now_ = whole_start;
   fail_with("the target ended its stream before the answer was complete");
@@ -81,14 +83,33 @@ event_stream::state event_stream::now() {
 void event_stream::take_events() {
   take_late_lf();
   while (!failure_) {
-    const auto size = splitter_.next(std::string_view(buffer_).substr(held_bytes_));
-    const std::size_t bytes = size.value_or(buffer_.size() - held_bytes_);
+    const std::size_t at = held_bytes_ + gap_bytes_;
+    const auto size = splitter_.next(std::string_view(buffer_).substr(at));
+    const std::size_t bytes = size.value_or(buffer_.size() - at);
     if (bytes > options_.event_bytes_max) {
       return fail_with(
           fmt::format("the target sent an event of more than {} bytes", options_.event_bytes_max));
     }
     if (!size || !take_event(bytes)) break;
   }
+  buffer_.erase(held_bytes_, gap_bytes_);
+  gap_bytes_ = 0;
+}
+
+// Dropped events leave a gap that is closed once, behind all events of a push.
+void event_stream::keep_event(std::size_t bytes) {
+  char* const to = buffer_.data() + held_bytes_;
+  if (gap_bytes_ > 0) std::memmove(to, to + gap_bytes_, bytes);
+  held_bytes_ += bytes;
+}
+
+void event_stream::cut_behind_held() {
+  buffer_.resize(held_bytes_);
+  gap_bytes_ = 0;
+}
+
+bool event_stream::finished() const noexcept {
+  return finished_choices_ != 0 && (seen_choices_ & ~finished_choices_) == 0;
 }
 
 // The second byte of the CRLF that ends the last event goes where that event went, however they were cut.
@@ -103,9 +124,10 @@ void event_stream::take_late_lf() {
 }
 
 bool event_stream::take_event(std::size_t bytes) {
-  const auto facts = inspector_.inspect(std::string_view(buffer_).substr(held_bytes_, bytes));
+  const auto facts = inspector_.inspect(std::string_view(buffer_).substr(held_bytes_ + gap_bytes_, bytes));
   if (facts.usage) usage_ = *facts.usage;
-  finished_ = finished_ || facts.finished;
+  seen_choices_ |= facts.seen_choices;
+  finished_choices_ |= facts.finished_choices;
   if (facts.what == event_kind::error) {
     take_error(facts, bytes);
     return false;
@@ -122,10 +144,11 @@ bool event_stream::take_event(std::size_t bytes) {
   }
   dropped_ = facts.what == event_kind::usage && options_.drop_usage;
   if (dropped_) {
-    buffer_.erase(held_bytes_, bytes);
+    gap_bytes_ += bytes;
     return true;
   }
-  held_bytes_ += bytes;
+  keep_event(bytes);
+  progressed_ = progressed_ || !comment;
   done_ = done_ || facts.what == event_kind::done;
   answered_ = answered_ || facts.what == event_kind::content;
   start_now_ = start_now_ || answered_ || held_bytes_ > k_preamble_bytes_max;
@@ -138,16 +161,16 @@ void event_stream::take_error(const event_facts& facts, std::size_t bytes) {
     const errc code = to_errc(facts.error_status);
     failure_ = error{code, facts.error_message.empty() ? "the target failed" : facts.error_message, {}};
   } else {
-    held_bytes_ += bytes;
+    keep_event(bytes);
     error_sent_ = true;
     failure_ = error{errc::stream_interrupted, "the target failed within its stream", {}};
   }
-  buffer_.resize(held_bytes_);
+  cut_behind_held();
 }
 
 void event_stream::fail_with(std::string what) {
   failure_ = error{start_now_ ? errc::stream_interrupted : errc::upstream_failed, std::move(what), {}};
-  buffer_.resize(held_bytes_);
+  cut_behind_held();
 }
 
 }  // namespace weir::gateway::relay

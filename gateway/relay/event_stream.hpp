@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -48,6 +49,8 @@ class event_stream final {
   // The last event was released, to its last byte: there is nothing more to wait for.
   bool complete() const noexcept { return done_ && (failed() || !splitter_.awaits_lf()); }
   bool failed() const noexcept { return failure_.has_value(); }
+  // What the last push or end took was more than comments: the target is not merely alive.
+  bool progressed() const noexcept { return progressed_; }
   bool error_sent() const noexcept { return error_sent_; }  // the target's own error event was released
   api::token_usage usage() const noexcept { return usage_; }
   std::size_t held_bytes() const noexcept { return buffer_.capacity(); }
@@ -57,6 +60,9 @@ class event_stream final {
   void drop_half_event();
   void take_late_lf();
   bool take_event(std::size_t bytes);  // false: nothing behind it counts
+  void keep_event(std::size_t bytes);
+  void cut_behind_held();
+  bool finished() const noexcept;  // every choice seen has its finish_reason
   void take_error(const event_facts& facts, std::size_t bytes);
   void fail_with(std::string what);
   state now();
@@ -66,6 +72,7 @@ class event_stream final {
   event_splitter splitter_;
   std::string buffer_;          // released, then held events, then the begin of an event
   std::size_t out_bytes_ = 0;   // of `buffer_`: released by the last call
+  std::size_t gap_bytes_ = 0;   // of `buffer_`: dropped events behind what is held
   std::size_t held_bytes_ = 0;  // of `buffer_`: whole events, released ones included
   std::optional<error> failure_;
   api::token_usage usage_;
@@ -73,7 +80,9 @@ class event_stream final {
   bool start_now_ = false;  // what is held may go
   bool answered_ = false;   // content was seen
   bool dropped_ = false;    // the last event was
-  bool finished_ = false;   // a finish_reason was seen
+  bool progressed_ = false;
+  std::uint64_t seen_choices_ = 0;  // by index, as event_facts has them
+  std::uint64_t finished_choices_ = 0;
   bool done_ = false;
   bool error_sent_ = false;
 };

@@ -80,12 +80,18 @@ task<result<std::shared_ptr<http::connection>>> dial(std::shared_ptr<const origi
   const auto own_deadline = clock::now() + std::chrono::milliseconds(target->config.connect_timeout_ms);
   const auto first = target->turn.fetch_add(1, std::memory_order_relaxed);
   std::string why = "timed out";
+  const auto last = std::min(deadline, own_deadline);
   for (std::size_t i = 0; i < addresses->size(); ++i) {
     const auto endpoint = (*addresses)[(first + i) % addresses->size()];
-    auto connected = co_await connect(endpoint, std::min(deadline, own_deadline));
-    if (connected.timed_out) break;
+    // An address that swallows packets may not take the time of those behind it.
+    const auto share = (last - clock::now()) / static_cast<std::int64_t>(addresses->size() - i);
+    auto connected = co_await connect(endpoint, clock::now() + share);
+    if (connected.timed_out) continue;
     if (connected.failed == asio::error::operation_aborted)
       throw boost::system::system_error(connected.failed);
+    if (connected.failed == asio::error::no_descriptors) {
+      co_return fail(errc::overloaded, "the gateway is out of file descriptors; retry later");
+    }
     if (connected.failed) {
       why = connected.failed.message();
       continue;
@@ -94,7 +100,7 @@ task<result<std::shared_ptr<http::connection>>> dial(std::shared_ptr<const origi
         std::make_shared<http::connection>(std::move(connected.socket), target->tls.get(), target->settings);
     if (target->tls) {
       bool secured = expect_host(link->tls_handle(), target->url.host);
-      if (secured) secured = co_await link->handshake(asio::ssl::stream_base::client);
+      if (secured) secured = co_await link->handshake(asio::ssl::stream_base::client, deadline);
       if (!secured) {
         why = why_no_tls(link->tls_handle());
         link->close();

@@ -98,13 +98,20 @@ task<std::expected<reply_start, exchange_failure>> exchange_heads(http::connecti
                                                                   std::string_view body,
                                                                   time_point deadline) {
   // A target may refuse a request before it has read all of it; that answer must not be lost.
-  link.expect_reply();
+  link.expect_reply(deadline);
   const std::array<asio::const_buffer, 2> buffers{asio::buffer(head), asio::buffer(body)};
   const bool sent = co_await link.write(buffers);
   auto reply = co_await read_head(link, target, sent ? deadline : clock::now());
   if (sent || reply) {
     if (reply && !sent) reply->keep_alive = false;
     co_return reply;
+  }
+  if (link.write_timed_out()) {
+    co_return std::unexpected(
+        exchange_failure{{errc::deadline_exceeded,
+                          fmt::format("target '{}' did not take the request in time", target.name),
+                          {}},
+                         attempt_outcome::timeout});
   }
   auto failure = broken(target, "closed the connection within the request");
   failure.stale = reply.error().stale || reply.error().outcome == attempt_outcome::timeout;

@@ -22,20 +22,24 @@ class attempt_slot final {
   explicit attempt_slot(std::shared_ptr<const origin> target)
       : target_(std::move(target)), running_(target_->in_flight.fetch_add(1, std::memory_order_relaxed)) {}
   ~attempt_slot() {
-    target_->in_flight.fetch_sub(1, std::memory_order_relaxed);
-    if (admitted()) target_->counters.count(outcome_);
+    if (held_) end(observe::attempt_outcome::cancelled);
   }
   attempt_slot(const attempt_slot&) = delete;
   attempt_slot& operator=(const attempt_slot&) = delete;
 
   bool admitted() const noexcept { return running_ < target_->config.connections; }
-  void end(observe::attempt_outcome outcome) noexcept { outcome_ = outcome; }
+  // Gives the place back at once: what still has to reach the client is no load for the target.
+  void end(observe::attempt_outcome outcome) noexcept {
+    if (!std::exchange(held_, false)) return;
+    target_->in_flight.fetch_sub(1, std::memory_order_relaxed);
+    if (admitted()) target_->counters.count(outcome);
+  }
   const std::shared_ptr<const origin>& target() const noexcept { return target_; }
 
  private:
   std::shared_ptr<const origin> target_;
   std::int64_t running_;  // others when this one began
-  observe::attempt_outcome outcome_ = observe::attempt_outcome::cancelled;
+  bool held_ = true;
 };
 
 // A connection that is closed unless somebody says that it may live.

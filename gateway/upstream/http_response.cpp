@@ -19,7 +19,7 @@ using stream_state = relay::event_stream::state;
 
 // A stream's first buffers are part of its fixed cost; what grows beyond them is charged to the budget.
 constexpr std::size_t k_free_bytes = 16 << 10;
-constexpr std::size_t k_piece_bytes_max = std::size_t{1} << 20;     // one decoded piece of a compressed reply
+constexpr std::size_t k_piece_bytes_max = std::size_t{8} << 20;     // one decoded piece of a compressed reply
 constexpr std::size_t k_reserved_bytes_max = std::size_t{1} << 20;  // on the word of a content-length
 
 relay::event_inspector& inspector() {
@@ -46,6 +46,9 @@ class event_response final : public response {
   bool error_sent() const noexcept override { return events_.error_sent(); }
 
   task<result<std::string_view>> next(time_point deadline) override {
+    // Comments pass, but a target that sends nothing else is no better than a silent one.
+    if (events_.started() && !events_.progressed()) deadline = std::min(deadline, deadline_);
+    deadline_ = deadline;
     stream_state state = ended_ ? stream_state::hold : events_.push({});
     while (true) {
       if (state == stream_state::release) {
@@ -130,6 +133,7 @@ class event_response final : public response {
   relay::event_stream events_;
   http::budget_hold hold_;
   reply_head head_;
+  time_point deadline_ = time_point::max();
   bool ended_ = false;
 };
 

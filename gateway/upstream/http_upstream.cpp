@@ -115,8 +115,11 @@ class http_upstream final : public upstream {
     }
     auto dialed = co_await dial(target_, deadline);
     if (!dialed) {
-      const bool late = dialed.error().code == errc::deadline_exceeded;
-      slot.end(late ? attempt_outcome::timeout : attempt_outcome::connect_failed);
+      const errc code = dialed.error().code;
+      if (code != errc::overloaded) {
+        slot.end(code == errc::deadline_exceeded ? attempt_outcome::timeout
+                                                 : attempt_outcome::connect_failed);
+      }
       co_return std::unexpected(std::move(dialed.error()));
     }
     link = held_link(std::move(*dialed));

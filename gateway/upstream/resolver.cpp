@@ -4,6 +4,7 @@
 
 #include <boost/asio/ip/address.hpp>
 #include <cstring>
+#include <map>
 #include <queue>
 #include <thread>
 #include <utility>
@@ -79,9 +80,26 @@ struct resolver::state {
   std::size_t idle = 0;                 // under mutex
   bool stopping = false;                // under mutex
 
+  std::map<std::pair<std::string, std::uint16_t>, std::weak_ptr<host_addresses>> followed;  // under mutex
+
+  std::shared_ptr<host_addresses> find(const std::string& host, std::uint16_t port);
+  void remember(const std::string& host, std::uint16_t port, const std::shared_ptr<host_addresses>& who);
   static void run(const std::shared_ptr<state>& s);
   void add(const std::shared_ptr<state>& self, due_lookup lookup);
 };
+
+std::shared_ptr<host_addresses> resolver::state::find(const std::string& host, std::uint16_t port) {
+  const std::lock_guard lock(mutex);
+  const auto known = followed.find({host, port});
+  return known == followed.end() ? nullptr : known->second.lock();
+}
+
+void resolver::state::remember(const std::string& host, std::uint16_t port,
+                               const std::shared_ptr<host_addresses>& who) {
+  const std::lock_guard lock(mutex);
+  std::erase_if(followed, [](const auto& entry) { return entry.second.expired(); });
+  followed[{host, port}] = who;
+}
 
 void resolver::state::add(const std::shared_ptr<state>& self, due_lookup lookup) {
   const std::lock_guard lock(mutex);
@@ -125,12 +143,14 @@ resolver::~resolver() {
 }
 
 std::shared_ptr<const host_addresses> resolver::follow(const std::string& host, std::uint16_t port) {
+  if (auto known = state_->find(host, port)) return known;
   auto addresses = std::make_shared<host_addresses>(host, port);
   boost::system::error_code ec;
   const auto numeric = boost::asio::ip::make_address(host, ec);
   if (!ec) {
     addresses->set(std::make_shared<address_list>(1, tcp::endpoint(numeric, port)), {});
   } else {
+    state_->remember(host, port, addresses);
     state_->add(state_, {clock::now(), addresses});
   }
   return addresses;

@@ -16,7 +16,7 @@
 
 namespace weir::gateway::upstream {
 
-inline constexpr std::size_t k_lookup_threads_max = 4;
+inline constexpr std::size_t k_lookup_threads_max = 32;
 inline constexpr std::chrono::seconds k_lookup_period{30};  // a changed record is followed within this time
 inline constexpr std::chrono::seconds k_lookup_retry{5};    // after a failure
 inline constexpr std::size_t k_addresses_max = 64;          // of one name
@@ -57,7 +57,7 @@ class resolver final {
   resolver& operator=(const resolver&) = delete;
 
   // Follows the name for as long as the result is held. A numeric address is known at once and never looked
-  // up again.
+  // up again. One that is followed already is shared, with what is known of it.
   std::shared_ptr<const host_addresses> follow(const std::string& host, std::uint16_t port);
 
  private:

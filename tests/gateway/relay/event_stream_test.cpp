@@ -14,6 +14,7 @@ using testing::stream_outcome;
 
 const std::string k_role = "data: {\"choices\":[{\"delta\":{\"role\":\"assistant\",\"content\":\"\"}}]}\n\n";
 const std::string k_text = "data: {\"choices\":[{\"delta\":{\"content\":\"hi\"}}]}\n\n";
+const std::string k_second = "data: {\"choices\":[{\"index\":1,\"delta\":{\"content\":\"yo\"}}]}\n\n";
 const std::string k_stop = "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n";
 const std::string k_usage =
     "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":7,\"completion_tokens\":2}}\n\n";
@@ -93,6 +94,8 @@ TEST_CASE("how streams end") {
       {"content behind done", k_text + k_done + k_text, k_text + k_done, true, "went on after the end"},
       {"done twice", k_text + k_done + k_done, k_text + k_done, true, "went on after the end"},
       {"nonsense behind done", k_text + k_done + k_nonsense, k_text + k_done, true, "went on after the end"},
+      {"one choice of two finished", k_second + k_stop, k_second + k_stop, false,
+       "before the answer was complete"},
       {"half an event behind done", k_text + k_done + "data", k_text + k_done, true, nullptr},
   };
   for (const auto& r : rows) {
@@ -129,7 +132,7 @@ TEST_CASE("an error has the status that the target means") {
     CHECK(got.message == "m");
     CHECK_FALSE(got.error_sent);
   }
-  CHECK(run_whole("data: {\"error\":{}}\n\n").message == "the target failed");
+  CHECK(run_whole("data: {\"error\":{\"code\":7}}\n\n").message == "the target failed");
   const auto within = run_whole(k_text + k_error);
   CHECK(within.error_sent);
   CHECK(within.code == errc::stream_interrupted);
