@@ -43,11 +43,9 @@ struct connection::start_sleep {
   connection* self;
   void operator()(sleeper handler) const {
     // By the loop: resuming in place would destroy the slot's own handler while it runs.
-    const auto post_wake = [self = self](asio::cancellation_type) {
-      asio::post(self->executor(), [link = self->shared_from_this()] { link->wake(); });
-    };
+    ++self->sleep_count_;
     auto slot = asio::get_associated_cancellation_slot(handler);
-    if (slot.is_connected()) slot.assign(post_wake);
+    if (slot.is_connected()) slot.assign([self = self](asio::cancellation_type) { self->post_wake(); });
     self->sleeper_.emplace(std::move(handler));
   }
 };
@@ -87,7 +85,13 @@ task<wait_outcome> connection::wait_bytes(clock::time_point deadline, std::size_
 
 void connection::interrupt() {
   interrupted_ = true;
-  asio::post(executor(), [link = shared_from_this()] { link->wake(); });
+  post_wake();
+}
+
+void connection::post_wake() {
+  asio::post(executor(), [link = shared_from_this(), sleep = sleep_count_] {
+    if (link->sleep_count_ == sleep) link->wake();
+  });
 }
 
 void connection::wake() {

@@ -107,6 +107,7 @@ class connection final : public std::enable_shared_from_this<connection> {
   void read_ahead();
   void finish_read(const error_code& ec, std::size_t bytes);
   void wake();
+  void post_wake();  // of the present sleep only: a later one may be another request's
   void guard(clock::time_point deadline);
   void arm_watchdog();
   void stop_watchdog() noexcept;
@@ -118,6 +119,7 @@ class connection final : public std::enable_shared_from_this<connection> {
   transport transport_;
   io_timer watchdog_;
   std::optional<sleeper> sleeper_;
+  std::uint64_t sleep_count_ = 0;
   read_buffer buffer_;
   asio::cancellation_signal read_cancel_;
   asio::cancellation_signal* watcher_ = nullptr;
