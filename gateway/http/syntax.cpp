@@ -230,6 +230,10 @@ coding parse_transfer_encoding(std::string_view value) noexcept {
   }
 }
 
+bool is_media_type(std::string_view value, std::string_view type) noexcept {
+  return iequals(trim_ows(value.substr(0, value.find(';'))), type);
+}
+
 std::optional<std::uint64_t> parse_content_length(std::string_view value) noexcept {
   if (value.empty() || !std::all_of(value.begin(), value.end(), is_digit)) return std::nullopt;
   constexpr auto k_max = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());

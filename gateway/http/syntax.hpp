@@ -54,6 +54,9 @@ bool is_host(std::string_view s) noexcept;
 enum class coding { chunked, unknown, malformed };
 coding parse_transfer_encoding(std::string_view value) noexcept;
 
+// Whether a Content-Type value names this type, whatever its case and parameters.
+bool is_media_type(std::string_view value, std::string_view type) noexcept;
+
 // A Content-Length value below 2^63: digits only, leading zeros allowed.
 std::optional<std::uint64_t> parse_content_length(std::string_view value) noexcept;
 

@@ -19,13 +19,6 @@ using upstream::time_point;
 // For the end of a target's body behind its last event.
 constexpr milliseconds k_settle{200};
 
-bool is_json(std::string_view content_type) {
-  constexpr std::string_view k_json = "application/json";
-  content_type = content_type.substr(0, content_type.find(';'));
-  while (content_type.ends_with(' ')) content_type.remove_suffix(1);
-  return http::iequals(content_type, k_json);
-}
-
 error why_none(const policy::decision& decision, std::string_view model) {
   // The reason that holds for the last target asked: with one target the reason, with several one of theirs.
   const auto why = decision.candidates.empty() ? policy::verdict::not_ready : decision.candidates.back().why;
@@ -143,7 +136,8 @@ task<void> pump_stream(api::request_context& context, upstream::response& respon
 task<result<std::string>> read_json_body(api::request_context& context) {
   const auto& fields = context.exchange.head().fields;
   const auto type = fields.find("content-type");
-  if (type != fields.end() && !is_json({type->value().data(), type->value().size()})) {
+  if (type != fields.end() &&
+      !http::is_media_type({type->value().data(), type->value().size()}, "application/json")) {
     co_return fail(errc::unsupported_media,
                    "send the body as JSON, with the header 'Content-Type: application/json'");
   }

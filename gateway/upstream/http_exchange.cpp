@@ -37,8 +37,7 @@ reply_start take_head(http::connection& link, const http::reply_parser& parser) 
   for (std::size_t i = 0; i < parser.field_count(); ++i) {
     const auto [name, value] = parser.field(i, unread);
     if (http::iequals(name, "content-type")) {
-      out.content_type_sent = value;
-      out.content_type = to_lower(http::trim_ows(value.substr(0, value.find(';'))));
+      out.content_type = value;
     } else if (http::iequals(name, "content-encoding")) {
       out.content_encoding = to_lower(value);
     } else {

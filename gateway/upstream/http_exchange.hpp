@@ -71,8 +71,7 @@ struct reply_start {
   http::reply_framing framing = http::reply_framing::none;
   std::uint64_t content_length = 0;
   bool keep_alive = false;
-  std::string content_type_sent;
-  std::string content_type;      // lower case, without parameters
+  std::string content_type;      // as it was sent
   std::string content_encoding;  // lower case
   http::header_list passed_on;   // fields that the client may see
 };

@@ -146,9 +146,7 @@ class body_response final : public response {
         expected_bytes_(std::min<std::uint64_t>(parts.start.content_length, k_reserved_bytes_max)),
         hold_(budget) {
     head_.status = parts.start.status;
-    if (!parts.start.content_type_sent.empty()) {
-      head_.content_type = std::move(parts.start.content_type_sent);
-    }
+    if (!parts.start.content_type.empty()) head_.content_type = std::move(parts.start.content_type);
     head_.headers = std::move(parts.start.passed_on);
   }
 
@@ -175,16 +173,14 @@ class body_response final : public response {
   }
 
  private:
-  static constexpr std::size_t k_padding = 64;  // lets the JSON parser work in place
-
   result<void> take(std::string_view piece) {
     const std::size_t size = body_.size() + piece.size();
     if (size > body_bytes_max_) {
       return end_with(attempt_outcome::broken, errc::upstream_failed,
                       fmt::format("sent a reply of more than {} bytes", body_bytes_max_));
     }
-    if (size + k_padding > body_.capacity()) {
-      const std::size_t capacity = std::max({size, expected_bytes_, 2 * body_.capacity()}) + k_padding;
+    if (size > body_.capacity()) {
+      const std::size_t capacity = std::max({size, expected_bytes_, 2 * body_.capacity()});
       if (capacity > k_free_bytes && !hold_.grow_to(capacity)) {
         reader_.abandon();
         return fail(errc::overloaded, "the gateway holds as many replies as its memory allows; retry later");

@@ -6,6 +6,7 @@
 #include <boost/asio/this_coro.hpp>
 
 #include "gateway/api/body_edit.hpp"
+#include "gateway/http/syntax.hpp"
 #include "gateway/upstream/client_pool.hpp"
 #include "gateway/upstream/dial.hpp"
 #include "gateway/upstream/error_reply.hpp"
@@ -72,17 +73,17 @@ class http_upstream final : public upstream {
     auto sent = co_await send(*slot, executor, head, body, request.deadline);
     if (!sent) co_return std::unexpected(std::move(sent.error()));
     auto& [link, start] = *sent;
-    if (start.status < 200 || start.status > 299) {
-      if (!passes_to_client(start.status)) {
-        slot->end(attempt_outcome::server_error);
-        spdlog::warn(
-            "target '{}' answered {} to POST {}{} for model '{}': check its base_url, model and api_key_file",
-            target_->name, start.status, target_->url.path, path_of(call.kind), wanted);
-        co_return fail(errc::upstream_failed,
-                       fmt::format("target '{}' answered {}", target_->name, start.status));
-      }
+    const bool success = start.status >= 200 && start.status <= 299;
+    if (!success && !passes_to_client(start.status)) {
+      slot->end(attempt_outcome::server_error);
+      spdlog::warn(
+          "target '{}' answered {} to POST {}{} for model '{}': check its base_url, model and api_key_file",
+          target_->name, start.status, target_->url.path, path_of(call.kind), wanted);
+      co_return fail(errc::upstream_failed,
+                     fmt::format("target '{}' answered {}", target_->name, start.status));
     }
-    const bool events = call.stream && start.status == 200 && start.content_type != "application/json";
+    const bool events =
+        call.stream && start.status == 200 && !http::is_media_type(start.content_type, "application/json");
     reply_parts parts{std::move(slot), std::move(link), std::move(start)};
     if (events) co_return make_event_response(std::move(parts), limits_, budget_, ask_usage);
     co_return make_body_response(std::move(parts), limits_, budget_);
