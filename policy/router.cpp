@@ -1,30 +1,61 @@
 #include "policy/router.hpp"
 
+#include <algorithm>
+
 namespace weir::policy {
 
-std::string_view to_text(verdict why) noexcept {
-  switch (why) {
-    case verdict::chosen:
-      return "chosen";
-    case verdict::eligible:
-      return "eligible";
-    case verdict::not_ready:
-      return "not_ready";
-    case verdict::at_capacity:
-      return "at_capacity";
-    case verdict::no_images:
-      return "no_images";
-    case verdict::no_structured_output:
-      return "no_structured_output";
-    case verdict::no_forced_tools:
-      return "no_forced_tools";
-    case verdict::context_too_small:
-      return "context_too_small";
-  }
-  return "unknown";
+namespace {
+
+// SplitMix64 (Steele, Lea, Flood 2014): one well-mixed word of a counter.
+std::uint64_t mix(std::uint64_t x) noexcept {
+  x += 0x9e3779b97f4a7c15ULL;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
+  return x ^ (x >> 31);
 }
 
+bool serves_first(const target_view& target, const overflow_terms& overflow) noexcept {
+  return target.kind == target_kind::replica ||
+         (target.kind == target_kind::hosted && overflow.hosted_by_score);
+}
+
+// The least score among candidates for which `takes` holds; ties by the seed.
+template <class Takes>
+std::size_t pick_least(const decision& d, std::uint64_t seed, Takes takes) {
+  std::size_t best = decision::k_none;
+  std::uint64_t best_tie = 0;
+  for (std::size_t i = 0; i < d.candidates.size(); ++i) {
+    if (d.candidates[i].why != verdict::eligible || !takes(i)) continue;
+    const std::uint64_t tie = mix(seed ^ mix(i));
+    const bool less = best == decision::k_none || d.candidates[i].score < d.candidates[best].score ||
+                      (d.candidates[i].score == d.candidates[best].score && tie < best_tie);
+    if (!less) continue;
+    best = i;
+    best_tie = tie;
+  }
+  return best;
+}
+
+template <class Takes>
+std::size_t pick_in_turn(const decision& d, std::uint64_t turn, Takes takes) {
+  std::uint64_t count = 0;
+  for (std::size_t i = 0; i < d.candidates.size(); ++i) {
+    count += d.candidates[i].why == verdict::eligible && takes(i) ? 1 : 0;
+  }
+  if (count == 0) return decision::k_none;
+  std::uint64_t skip = turn % count;
+  for (std::size_t i = 0; i < d.candidates.size(); ++i) {
+    if (d.candidates[i].why != verdict::eligible || !takes(i)) continue;
+    if (skip-- == 0) return i;
+  }
+  return decision::k_none;
+}
+
+}  // namespace
+
 verdict check_eligibility(const request_facts& facts, const target_view& target) noexcept {
+  if (target.excluded) return verdict::rule;
+  if (facts.local_only && target.kind == target_kind::hosted) return verdict::residency;
   if (!target.ready) return verdict::not_ready;
   if (facts.needs_image && !target.takes_images) return verdict::no_images;
   if (facts.needs_structured_output && !target.structured_output) return verdict::no_structured_output;
@@ -39,23 +70,39 @@ verdict check_eligibility(const request_facts& facts, const target_view& target)
   return verdict::eligible;
 }
 
-decision route(const request_facts& facts, std::span<const target_view> targets, std::uint64_t turn) {
+decision route(const request_facts& facts, std::span<const target_view> targets,
+               std::span<const prefix_view> prefixes, const scoring& how, const overflow_terms& overflow,
+               std::uint64_t seed, std::span<const double> ahead_tokens) {
   decision out;
   out.candidates.reserve(targets.size());
-  std::uint64_t eligible_count = 0;
-  for (const auto& target : targets) {
-    const verdict why = check_eligibility(facts, target);
-    eligible_count += why == verdict::eligible ? 1 : 0;
-    out.candidates.push_back({target.name, why});
+  for (std::size_t i = 0; i < targets.size(); ++i) {
+    const prefix_view prefix = prefixes.empty() ? prefix_view{} : prefixes[i];
+    auto c = estimate(facts, targets[i], prefix, how, ahead_tokens.empty() ? 0 : ahead_tokens[i]);
+    c.why = check_eligibility(facts, targets[i]);
+    if (c.why == verdict::eligible && how.cost_max_usd > 0 && c.cost_usd > how.cost_max_usd) {
+      c.why = verdict::too_expensive;
+    }
+    out.candidates.push_back(c);
   }
-  if (eligible_count == 0) return out;
-  std::uint64_t skip = turn % eligible_count;
-  for (std::size_t i = 0; i < out.candidates.size(); ++i) {
-    if (out.candidates[i].why != verdict::eligible) continue;
-    if (skip-- > 0) continue;
-    out.candidates[i].why = verdict::chosen;
-    out.picked = i;
-    break;
+
+  const auto first = [&](std::size_t i) { return serves_first(targets[i], overflow); };
+  const auto keeps = [&](std::size_t i) {
+    return first(i) && out.candidates[i].contract_probability >= overflow.probability_min;
+  };
+  const auto engine = [&](std::size_t i) { return overflow.engine && targets[i].kind == target_kind::engine; };
+  const auto hosted = [&](std::size_t i) { return overflow.hosted && targets[i].kind == target_kind::hosted; };
+  const auto pick = [&](auto takes) {
+    return how.kind == policy_kind::round_robin ? pick_in_turn(out, seed, takes) : pick_least(out, seed, takes);
+  };
+  out.picked = pick(keeps);
+  if (out.picked == decision::k_none) out.picked = pick(engine);
+  if (out.picked == decision::k_none) out.picked = pick(hosted);
+  // No one keeps the contract: late is better than never.
+  if (out.picked == decision::k_none) out.picked = pick(first);
+
+  if (out.picked != decision::k_none) out.candidates[out.picked].why = verdict::chosen;
+  for (std::size_t i = 0; i < targets.size(); ++i) {
+    if (out.candidates[i].why == verdict::eligible && !first(i)) out.candidates[i].why = verdict::overflow_only;
   }
   return out;
 }

@@ -1,19 +1,32 @@
-// Which target serves a request: filter by what the request needs, then pick. Pure: the same arguments give
-// the same decision, so a decision can be replayed and explained offline. Any thread.
+// Which target serves a request: filter by what the request needs, estimate each that could serve, take the
+// least score. Pure: the same arguments give the same decision, so a decision can be replayed and explained
+// offline. Any thread.
 #pragma once
 
 #include <cstdint>
 #include <span>
 
+#include "policy/score.hpp"
 #include "policy/types.hpp"
 
 namespace weir::policy {
 
+// When targets other than replicas take part.
+struct overflow_terms {
+  bool engine = true;           // the embedded engine may answer for this model
+  bool hosted = true;           // a hosted target may
+  bool hosted_by_score = false;  // a hosted target competes with replicas instead of only relieving them
+  double probability_min = 0.5;  // replicas below this chance of the contract count as unable to keep it
+};
+
 // Why a target cannot serve, or verdict::eligible.
 verdict check_eligibility(const request_facts& facts, const target_view& target) noexcept;
 
-// Round robin over the eligible targets: `turn` counts decisions of this model. With none eligible, picked is
-// k_none and the candidates say why.
-decision route(const request_facts& facts, std::span<const target_view> targets, std::uint64_t turn);
+// One decision. `prefixes` is empty or as long as `targets`; `seed` breaks ties, and counts the decisions of a
+// model for round robin. `ahead_tokens`, empty or as long as `targets`, is work that would run before this
+// request and is not in the targets' load. With none eligible, picked is k_none and the candidates say why.
+decision route(const request_facts& facts, std::span<const target_view> targets,
+               std::span<const prefix_view> prefixes, const scoring& how, const overflow_terms& overflow,
+               std::uint64_t seed, std::span<const double> ahead_tokens = {});
 
 }  // namespace weir::policy

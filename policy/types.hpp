@@ -2,9 +2,8 @@
 // is made. Immutable while a decision runs; any thread.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <span>
-#include <string>
 #include <string_view>
 #include <vector>
 
@@ -12,25 +11,67 @@ namespace weir::policy {
 
 // What a request needs of a target.
 struct request_facts {
-  std::int64_t prompt_tokens = 0;      // 0 = not known yet
-  std::int64_t output_tokens_min = 1;  // tokens that must fit behind the prompt
+  std::int64_t prompt_tokens = 0;           // 0 = not known yet
+  std::int64_t output_tokens_min = 1;       // tokens that must fit behind the prompt
+  std::int64_t output_tokens_expected = 0;  // for price and inter-token time; 0 = not known
   bool needs_image = false;
   bool needs_structured_output = false;  // response_format json_object or json_schema
   bool needs_forced_tool = false;        // tool_choice required or named
+  bool local_only = false;               // the key's residency: no hosted target
+};
+
+enum class target_kind : std::uint8_t { replica, engine, hosted };
+
+// How fast a target works: learnt from its answers, starting from configuration. A rate of 0 is not known.
+struct speed_view {
+  double prefill_tokens_per_s = 0;
+  double ttft_base_s = 0;         // time to first token without any prefill work: connection, restore, one step
+  double itl_base_s = 0;          // time between tokens of a lone sequence
+  double itl_per_sequence_s = 0;  // what each running sequence adds to it
+  double spread = 0.5;            // standard deviation of ln(observed TTFT / predicted)
+};
+
+// What a target has to do, our own dispatches counted at once.
+struct load_view {
+  double pending_prefill_tokens = 0;  // dispatched, first token not seen yet
+  std::int32_t running = 0;
+};
+
+struct price_view {
+  double usd_per_s = 0;             // self-hosted: amortised cost of a second of the whole replica's work
+  double fresh_usd_per_token = 0;   // hosted
+  double cached_usd_per_token = 0;  // hosted
+  double output_usd_per_token = 0;  // hosted
 };
 
 // One target as it stands now.
 struct target_view {
   std::string_view name;
+  target_kind kind = target_kind::replica;
   std::int64_t context_tokens = 0;  // 0 = not known
   bool ready = false;
-  bool full = false;  // at its limit of requests at once
+  bool full = false;      // at its limit of requests at once
+  bool excluded = false;  // by an operator's rule
   bool takes_images = false;
   bool structured_output = false;
   bool forced_tools = false;
+  speed_view speed;
+  load_view load;
+  price_view price;
+  double quality = 1;  // weight of a result of this target
 };
 
-enum class verdict {
+// What kind of knowledge a prediction of reuse rests on, weakest first.
+enum class evidence : std::uint8_t { none, restored, predicted, observed, confirmed };
+
+// What a target probably holds of one prompt.
+struct prefix_view {
+  std::int64_t page_tokens = 0;      // contiguous from the start
+  std::int64_t reusable_tokens = 0;  // up to the deepest usable checkpoint; at most page_tokens
+  evidence from = evidence::none;
+};
+
+enum class verdict : std::uint8_t {
   chosen,
   eligible,              // could serve, another was picked
   not_ready,             // loading, failed or draining
@@ -39,14 +80,25 @@ enum class verdict {
   no_structured_output,  // the target cannot guarantee a JSON format
   no_forced_tools,       // the target cannot guarantee a tool call
   context_too_small,     // prompt and output do not fit
+  rule,                  // an operator's rule excludes it
+  residency,             // hosted, and the key's traffic may not leave
+  too_expensive,         // above the rule's ceiling
+  overflow_only,         // serves only what no replica can
 };
 
+// What was predicted of one target, in the order given.
 struct candidate {
   std::string_view name;
   verdict why = verdict::eligible;
+  prefix_view prefix;
+  double ttft_s = 0;
+  double itl_s = 0;
+  double contract_probability = 1;
+  double cost_usd = 0;  // of the request, on that target
+  double score = 0;     // expected cost of a result, latency included; least wins
 };
 
-// The pick and the reason for every target, in the order given.
+// The pick and the reason for every target.
 struct decision {
   static constexpr std::size_t k_none = static_cast<std::size_t>(-1);
   std::size_t picked = k_none;  // index into the targets given
@@ -54,5 +106,6 @@ struct decision {
 };
 
 std::string_view to_text(verdict why) noexcept;
+std::string_view to_text(evidence from) noexcept;
 
 }  // namespace weir::policy

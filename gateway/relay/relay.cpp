@@ -38,7 +38,13 @@ error why_none(const policy::decision& decision, std::string_view model) {
               "messages"};
     case policy::verdict::at_capacity:
       return {errc::overloaded, fmt::format("every target of '{}' is busy; retry in a moment", model), {}};
+    case policy::verdict::rule:
+    case policy::verdict::residency:
+      return {errc::unsupported, fmt::format("no target of '{}' may serve this request", model), {}};
+    case policy::verdict::too_expensive:
+      return {errc::unsupported, fmt::format("this request would cost more than '{}' allows", model), {}};
     case policy::verdict::not_ready:
+    case policy::verdict::overflow_only:
     case policy::verdict::eligible:
     case policy::verdict::chosen:
       break;
@@ -170,7 +176,9 @@ result<target_choice> choose_target(api::request_context& context, std::string_v
   std::vector<policy::target_view> views;
   views.reserve(entry->targets.size());
   for (const auto& target : entry->targets) views.push_back(target->view());
-  const auto decision = policy::route(facts, views, entry->turn.fetch_add(1, std::memory_order_relaxed));
+  const policy::scoring in_turn{.kind = policy::policy_kind::round_robin};
+  const auto turn = entry->turn.fetch_add(1, std::memory_order_relaxed);
+  const auto decision = policy::route(facts, views, {}, in_turn, {}, turn);
   if (decision.picked == policy::decision::k_none) return std::unexpected(why_none(decision, entry->name));
   context.probe.set_target(std::string(views[decision.picked].name));
   return target_choice{entry, entry->targets[decision.picked].get()};

@@ -105,7 +105,10 @@ class embedded final : public engine_upstream {
   }
 
   policy::target_view view() const noexcept override {
-    return {.name = name_, .context_tokens = engine_->info().context_tokens, .ready = !stopped_};
+    return {.name = name_,
+            .kind = policy::target_kind::engine,
+            .context_tokens = engine_->info().context_tokens,
+            .ready = !stopped_};
   }
   engine::engine_stats stats() const noexcept override { return engine_->stats(); }
   const engine::model_info& model() const noexcept override { return engine_->info(); }

@@ -1,0 +1,32 @@
+#include "policy/pending_work.hpp"
+
+#include <algorithm>
+
+namespace weir::policy {
+
+pending_work::ticket pending_work::dispatched(double work_tokens, double now_s) {
+  if (jobs_.empty()) head_since_s_ = now_s;
+  const double work = std::max(0.0, work_tokens);
+  jobs_.push_back({next_, work});
+  total_tokens_ += work;
+  return next_++;
+}
+
+void pending_work::done(ticket id, double now_s) {
+  const auto found =
+      std::lower_bound(jobs_.begin(), jobs_.end(), id, [](const job& j, ticket t) { return j.id < t; });
+  if (found == jobs_.end() || found->id != id) return;
+  if (found == jobs_.begin()) head_since_s_ = now_s;
+  total_tokens_ -= found->work_tokens;
+  jobs_.erase(found);
+  // Sums of many additions and subtractions drift; an empty ledger is exactly empty.
+  if (jobs_.empty()) total_tokens_ = 0;
+}
+
+double pending_work::tokens(double tokens_per_s, double now_s) const noexcept {
+  if (jobs_.empty()) return 0;
+  const double done = std::max(0.0, now_s - head_since_s_) * std::max(0.0, tokens_per_s);
+  return std::max(0.0, total_tokens_ - std::min(done, jobs_.front().work_tokens));
+}
+
+}  // namespace weir::policy

@@ -1,0 +1,35 @@
+// Prefill work that we gave a target and whose first token has not come. Targets work prefills off about one
+// after another, so the oldest counts less the longer it has run. Metrics of a target lag by seconds; this
+// ledger knows a dispatch at once, which is what keeps a burst from going to one target. `now_s` is any
+// monotonic clock. One owner; not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+
+namespace weir::policy {
+
+class pending_work {
+ public:
+  using ticket = std::uint64_t;
+
+  ticket dispatched(double work_tokens, double now_s);
+  // The first token came, or the request ended without one. Unknown tickets are ignored.
+  void done(ticket id, double now_s);
+
+  // What is left, if the target works `tokens_per_s` off; a rate of 0 takes nothing off.
+  double tokens(double tokens_per_s, double now_s) const noexcept;
+  std::size_t requests() const noexcept { return jobs_.size(); }
+
+ private:
+  struct job {
+    ticket id;
+    double work_tokens;
+  };
+  std::deque<job> jobs_;  // in order of dispatch
+  double total_tokens_ = 0;
+  double head_since_s_ = 0;  // since when the first of them runs
+  ticket next_ = 1;
+};
+
+}  // namespace weir::policy

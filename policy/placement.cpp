@@ -1,0 +1,77 @@
+#include "policy/placement.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+namespace weir::policy {
+
+namespace {
+
+double least_work(const waiting_request& r, std::span<const target_view> targets) noexcept {
+  double least = static_cast<double>(r.facts.prompt_tokens);
+  for (std::size_t i = 0; i < r.prefixes.size(); ++i) {
+    if (targets[i].ready) least = std::min(least, uncached_tokens(r.facts, r.prefixes[i]));
+  }
+  return least;
+}
+
+double fastest_rate(std::span<const target_view> targets) noexcept {
+  double rate = 0;
+  for (const auto& t : targets) {
+    if (t.kind == target_kind::replica) rate = std::max(rate, prefill_rate(t.speed));
+  }
+  return rate;
+}
+
+std::vector<std::size_t> in_order(std::span<const target_view> targets,
+                                  std::span<const waiting_request> waiting, const placement_terms& terms) {
+  const double rate = fastest_rate(targets);
+  std::vector<double> keys(waiting.size());
+  std::vector<std::size_t> order(waiting.size());
+  for (std::size_t i = 0; i < waiting.size(); ++i) {
+    const double work = least_work(waiting[i], targets);
+    keys[i] = (work > terms.long_tokens ? 0 : work) - terms.ageing * rate * waiting[i].waited_s;
+    order[i] = i;
+  }
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return keys[a] < keys[b]; });
+  return order;
+}
+
+bool is_busy(const target_view& target, double ahead_tokens, const placement_terms& terms) noexcept {
+  if (target.kind != target_kind::replica || target.speed.prefill_tokens_per_s <= 0) return false;
+  // A whole token of slack: work is summed and subtracted in floating point.
+  return target.load.pending_prefill_tokens + ahead_tokens > terms.hold_s * prefill_rate(target.speed) + 1;
+}
+
+}  // namespace
+
+bool may_wait(policy_kind kind) noexcept {
+  return kind == policy_kind::balanced;
+}
+
+std::optional<placed> place_next(std::span<const target_view> targets,
+                                 std::span<const waiting_request> waiting, const placement_terms& terms) {
+  std::vector<double> ahead(targets.size(), 0.0);
+  std::vector<target_view> seen;
+  for (const std::size_t i : in_order(targets, waiting, terms)) {
+    const auto& r = waiting[i];
+    std::span<const target_view> views = targets;
+    if (!r.excluded.empty()) {
+      seen.assign(targets.begin(), targets.end());
+      for (std::size_t t = 0; t < seen.size(); ++t) seen[t].excluded = seen[t].excluded || r.excluded[t];
+      views = seen;
+    }
+    auto made = route(r.facts, views, r.prefixes, r.how, r.overflow, r.seed, ahead);
+    if (made.picked == decision::k_none) return placed{i, std::move(made)};
+    const auto& target = targets[made.picked];
+    if (!may_wait(r.how.kind) || r.waited_s >= terms.hold_max_s ||
+        !is_busy(target, ahead[made.picked], terms)) {
+      return placed{i, std::move(made)};
+    }
+    ahead[made.picked] += uncached_tokens(r.facts, made.candidates[made.picked].prefix);
+  }
+  return std::nullopt;
+}
+
+}  // namespace weir::policy

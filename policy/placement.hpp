@@ -1,0 +1,53 @@
+// Placing requests that wait together. A replica works prefills off one after another, so a request handed to
+// it too early can neither be overtaken by a short one nor moved to a replica that falls idle. Requests
+// therefore stay at the gateway while every replica they would choose has more than `hold_s` of prefill work,
+// and are placed in one order over the whole pool:
+//   least uncached work first, minus `ageing` * the work that fits into the time waited, so that none starves;
+//   requests longer than `long_tokens` first of all, since short ones can avoid the replica that they take.
+// Each request chooses by the score, counting the work of those placed before it in the same pass; a request
+// whose choice is still busy keeps its virtual place there and waits.
+//
+// The owner calls place_next() when a request arrives, a prefill ends or a target changes, dispatches what it
+// returns, updates the views and calls again until there is nothing to place. Pure; any thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "policy/router.hpp"
+#include "policy/types.hpp"
+
+namespace weir::policy {
+
+struct placement_terms {
+  double hold_s = 0.25;          // prefill work that a target may hold ahead of a new request
+  double hold_max_s = 30;        // waited longer: dispatched to its choice however busy
+  double ageing = 1;             // share of the time waited that counts against the work
+  double long_tokens = 61'440;   // uncached
+};
+
+struct waiting_request {
+  request_facts facts;
+  scoring how;
+  overflow_terms overflow;
+  std::span<const prefix_view> prefixes;  // one per target, or empty
+  std::span<const bool> excluded;         // one per target, or empty: by a rule for this request
+  double waited_s = 0;
+  std::uint64_t seed = 0;
+};
+
+struct placed {
+  std::size_t request = 0;  // index into those waiting
+  decision made;            // picked is k_none: no target serves it
+};
+
+// Whether requests of this kind may wait at all; the others are dispatched as they come.
+bool may_wait(policy_kind kind) noexcept;
+
+// The next request to dispatch, or nothing while all wait for a target to get free.
+std::optional<placed> place_next(std::span<const target_view> targets,
+                                 std::span<const waiting_request> waiting, const placement_terms& terms);
+
+}  // namespace weir::policy
