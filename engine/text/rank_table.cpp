@@ -3,37 +3,16 @@
 #include <algorithm>
 #include <bit>
 #include <cassert>
-#include <cstring>
 #include <functional>
 #include <limits>
+
+#include "engine/text/hash_bytes.hpp"
 
 namespace weir::engine::text {
 namespace {
 
 // Pieces up to this length are merged by scanning an array for the lowest rank, which beats a heap there.
 constexpr std::size_t k_short_piece_bytes = 64;
-
-std::uint64_t load(const char* p, std::size_t n) {
-  std::uint64_t v = 0;
-  std::memcpy(&v, p, n);
-  return v;
-}
-
-std::uint64_t mix(std::uint64_t a, std::uint64_t b) {
-  __extension__ using wide = unsigned __int128;
-  const wide product = static_cast<wide>(a) * b;
-  return static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64);
-}
-
-// Not keyed: the table's keys are the operator's file, and lookups cannot add any.
-std::uint64_t hash_bytes(std::string_view bytes) {
-  constexpr std::uint64_t k_a = 0x9E3779B97F4A7C15ULL, k_b = 0xD6E8FEB86659FD93ULL;
-  std::uint64_t h = mix(bytes.size() ^ k_a, k_b);
-  const char* p = bytes.data();
-  std::size_t n = bytes.size();
-  for (; n > 8; p += 8, n -= 8) h = mix(h ^ load(p, 8), k_b);
-  return mix(h ^ load(p, n), k_a);
-}
 
 }  // namespace
 

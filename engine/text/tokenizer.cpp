@@ -1,14 +1,15 @@
 #include "engine/text/tokenizer.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <fstream>
 #include <iterator>
 #include <string>
 #include <utility>
 
+#include "engine/text/hash_bytes.hpp"
 #include "engine/text/pretokenizer.hpp"
 #include "engine/text/rank_table.hpp"
+#include "engine/text/safe_cut.hpp"
 #include "engine/text/text_splitter.hpp"
 #include "engine/text/tokenizer_files.hpp"
 #include "engine/text/unicode_classes.hpp"
@@ -17,17 +18,8 @@
 namespace weir::engine::text {
 namespace {
 
-// How many bytes of `text` are ASCII from its beginning on.
-std::size_t ascii_bytes(std::string_view text) {
-  constexpr std::uint64_t k_high_bits = 0x8080808080808080ULL;
-  std::size_t at = 0;
-  for (std::uint64_t word = 0; at + sizeof word <= text.size(); at += sizeof word) {
-    std::memcpy(&word, text.data() + at, sizeof word);
-    if ((word & k_high_bits) != 0) break;
-  }
-  while (at < text.size() && static_cast<std::uint8_t>(text[at]) < 0x80) ++at;
-  return at;
-}
+// Slices that a first-level cache holds together with their ids.
+constexpr std::size_t k_slice_bytes = 8192;
 
 class kimi_tokenizer final : public tokenizer {
  public:
@@ -36,11 +28,21 @@ class kimi_tokenizer final : public tokenizer {
     for (std::size_t i = 0; i < specials_.size(); ++i) by_content_.push_back(static_cast<std::int32_t>(i));
     std::sort(by_content_.begin(), by_content_.end(),
               [this](std::int32_t a, std::int32_t b) { return specials_[a] < specials_[b]; });
+    for (std::int32_t id = 0; id < vocab_size(); ++id) {
+      const std::string_view bytes = token_bytes(id);
+      fingerprint_ = hash_bytes(bytes, fingerprint_ + bytes.size());
+    }
   }
 
-  void encode(std::string_view text, std::vector<std::int32_t>& out) const override {
-    text_splitter splitter(classes_, text);
+  void encode_slice(std::string_view slice, text_state& state,
+                    std::vector<std::int32_t>& out) const override {
+    text_splitter splitter(classes_, slice, state);
     for (auto part = splitter.next(); !part.empty(); part = splitter.next()) encode_part(part, out);
+    state = splitter.state();
+  }
+
+  std::size_t safe_cut(std::string_view text, std::size_t from) const override {
+    return find_safe_cut(classes_, text, from);
   }
 
   void encode_with_specials(std::string_view text, std::vector<std::int32_t>& out) const override {
@@ -76,6 +78,8 @@ class kimi_tokenizer final : public tokenizer {
     if (id < 0 || id >= vocab_size()) return {};
     return id < ranks_.size() ? ranks_.bytes(id) : std::string_view(specials_[id - ranks_.size()]);
   }
+
+  std::uint64_t fingerprint() const noexcept override { return fingerprint_; }
 
   std::int32_t vocab_size() const noexcept override {
     return ranks_.size() + static_cast<std::int32_t>(specials_.size());
@@ -129,6 +133,7 @@ class kimi_tokenizer final : public tokenizer {
   std::vector<std::int32_t> by_content_;  // indexes of specials_, sorted by their bytes
   unicode_classes classes_;
   pretokenizer pretokenizer_;
+  std::uint64_t fingerprint_ = 0;
 };
 
 result<std::string> read_file(const std::filesystem::path& path, std::size_t bytes_max) {
@@ -157,6 +162,15 @@ result<std::shared_ptr<const tokenizer>> make_tokenizer(std::string_view rank_fi
   auto specials = parse_tokenizer_config(config_file, ranks->size());
   if (!specials) return std::unexpected(specials.error());
   return std::make_shared<const kimi_tokenizer>(std::move(*ranks), std::move(*specials));
+}
+
+void tokenizer::encode(std::string_view text, std::vector<std::int32_t>& out) const {
+  text_state state;
+  while (!text.empty()) {
+    const std::size_t bytes = text.size() <= k_slice_bytes ? text.size() : safe_cut(text, k_slice_bytes);
+    encode_slice(text.substr(0, bytes), state, out);
+    text.remove_prefix(bytes);
+  }
 }
 
 result<std::shared_ptr<const tokenizer>> tokenizer::load(const std::filesystem::path& dir) {
