@@ -1,5 +1,5 @@
-// A fast hash of short byte strings, for tables whose keys are an operator's file. Not keyed: lookups cannot
-// add keys, so nobody can crowd a slot. Pure; any thread.
+// A fast hash of byte strings, for tables whose keys are an operator's file. Not keyed: lookups cannot add
+// keys, so nobody who sends text can crowd a slot. Pure; any thread.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,9 @@
 
 namespace weir::engine::text {
 
-inline std::uint64_t load_bytes(const char* p, std::size_t n) {
-  std::uint64_t v = 0;
+template <class T>
+T load_bytes(const char* p, std::size_t n = sizeof(T)) {
+  T v = 0;
   std::memcpy(&v, p, n);
   return v;
 }
@@ -26,8 +27,8 @@ inline std::uint64_t hash_bytes(std::string_view bytes, std::uint64_t seed = 0) 
   std::uint64_t h = mix_bits(bytes.size() ^ k_a ^ seed, k_b);
   const char* p = bytes.data();
   std::size_t n = bytes.size();
-  for (; n > 8; p += 8, n -= 8) h = mix_bits(h ^ load_bytes(p, 8), k_b);
-  return mix_bits(h ^ load_bytes(p, n), k_a);
+  for (; n > 8; p += 8, n -= 8) h = mix_bits(h ^ load_bytes<std::uint64_t>(p), k_b);
+  return mix_bits(h ^ load_bytes<std::uint64_t>(p, n), k_a);
 }
 
 }  // namespace weir::engine::text

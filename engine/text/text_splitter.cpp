@@ -37,8 +37,12 @@ void count_ascii(text_state& state, std::string_view text) {
 }  // namespace
 
 void text_splitter::pass_whole_rest() {
-  if (ascii_bytes(rest_) == rest_.size()) return count_ascii(state_, rest_);
   for (std::size_t at = 0; at < rest_.size();) {
+    if (const std::size_t ascii = ascii_bytes(rest_.substr(at)); ascii > 0) {
+      count_ascii(state_, rest_.substr(at, ascii));
+      at += ascii;
+      continue;
+    }
     const utf8_step step = next_char(rest_.substr(at, 4));
     count_char(state_, is_python_space(*classes_, step));
     at += step.status == utf8_status::valid ? step.size : 1;

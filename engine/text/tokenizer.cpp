@@ -1,14 +1,15 @@
 #include "engine/text/tokenizer.hpp"
 
 #include <algorithm>
+#include <array>
 #include <fstream>
 #include <iterator>
 #include <string>
 #include <utility>
 
+#include "engine/text/bpe_model.hpp"
 #include "engine/text/hash_bytes.hpp"
 #include "engine/text/pretokenizer.hpp"
-#include "engine/text/rank_table.hpp"
 #include "engine/text/safe_cut.hpp"
 #include "engine/text/text_splitter.hpp"
 #include "engine/text/tokenizer_files.hpp"
@@ -20,10 +21,11 @@ namespace {
 
 // Slices that a first-level cache holds together with their ids.
 constexpr std::size_t k_slice_bytes = 8192;
+constexpr std::size_t k_pieces_ahead = 16;
 
 class kimi_tokenizer final : public tokenizer {
  public:
-  kimi_tokenizer(rank_table ranks, std::vector<std::string> specials)
+  kimi_tokenizer(bpe_model ranks, std::vector<std::string> specials)
       : ranks_(std::move(ranks)), specials_(std::move(specials)), pretokenizer_(classes_) {
     for (std::size_t i = 0; i < specials_.size(); ++i) by_content_.push_back(static_cast<std::int32_t>(i));
     std::sort(by_content_.begin(), by_content_.end(),
@@ -121,14 +123,20 @@ class kimi_tokenizer final : public tokenizer {
   }
 
   void encode_valid(std::string_view text, std::vector<std::int32_t>& out) const {
+    // A few pieces are cut ahead of their lookups, which then find their memory in the cache.
+    std::array<token_table::prepared, k_pieces_ahead> ahead;
     while (!text.empty()) {
-      const std::size_t bytes = pretokenizer_.first_piece_bytes(text);
-      ranks_.encode_piece(text.substr(0, bytes), out);
-      text.remove_prefix(bytes);
+      std::size_t count = 0;
+      for (; count < ahead.size() && !text.empty(); ++count) {
+        const std::size_t bytes = pretokenizer_.first_piece_bytes(text);
+        ahead[count] = ranks_.prepare(text.substr(0, bytes));
+        text.remove_prefix(bytes);
+      }
+      for (std::size_t i = 0; i < count; ++i) ranks_.encode_piece(ahead[i], out);
     }
   }
 
-  rank_table ranks_;
+  bpe_model ranks_;
   std::vector<std::string> specials_;     // [specials], id - ranks_.size()
   std::vector<std::int32_t> by_content_;  // indexes of specials_, sorted by their bytes
   unicode_classes classes_;
@@ -157,7 +165,7 @@ result<std::shared_ptr<const tokenizer>> make_tokenizer(std::string_view rank_fi
                                                         std::string_view config_file) {
   const auto tokens = parse_rank_file(rank_file);
   if (!tokens) return std::unexpected(tokens.error());
-  auto ranks = rank_table::build(*tokens);
+  auto ranks = bpe_model::of_ranks(*tokens);
   if (!ranks) return fail(ranks.error().code, "tiktoken.model: " + ranks.error().detail);
   auto specials = parse_tokenizer_config(config_file, ranks->size());
   if (!specials) return std::unexpected(specials.error());
