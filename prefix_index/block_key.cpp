@@ -44,6 +44,15 @@ block_key next_key(const block_key& previous, std::span<const std::int32_t> unit
   return to_key(XXH3_128bits_digest(&state));
 }
 
+block_key next_text_key(const block_key& previous, std::uint64_t tag, std::string_view text) {
+  XXH3_state_t state;
+  XXH3_128bits_reset(&state);
+  XXH3_128bits_update(&state, &previous, sizeof previous);
+  XXH3_128bits_update(&state, &tag, sizeof tag);
+  XXH3_128bits_update(&state, text.data(), text.size());
+  return to_key(XXH3_128bits_digest(&state));
+}
+
 std::vector<block_key> chain_keys(const block_key& root, std::span<const std::int32_t> tokens,
                                   std::size_t unit_tokens) {
   assert(unit_tokens > 0);

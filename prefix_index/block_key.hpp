@@ -36,6 +36,9 @@ block_key root_key(const chain_scope& scope);
 
 block_key next_key(const block_key& previous, std::span<const std::int32_t> unit);
 
+// The same for a chunk of text instead of tokens. Chains of different tags share no keys.
+block_key next_text_key(const block_key& previous, std::uint64_t tag, std::string_view text);
+
 // Keys of all whole units of `tokens`; a partial last unit has no key. REQUIRES: unit_tokens > 0.
 std::vector<block_key> chain_keys(const block_key& root, std::span<const std::int32_t> tokens,
                                   std::size_t unit_tokens = k_unit_tokens_default);

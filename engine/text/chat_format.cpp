@@ -15,8 +15,8 @@ class kimi_format final : public chat_format {
               std::vector<std::int32_t> stops)
       : tok_(std::move(tok)), markup_(markup), stop_tokens_(std::move(stops)) {}
 
-  result<std::vector<std::int32_t>> render(const chat_prompt& prompt) const override {
-    std::vector<std::int32_t> out;
+  result<prompt_segments> segments(const chat_prompt& prompt) const override {
+    prompt_segments out;
     if (auto ok = declare_tools(prompt.tools_json, out); !ok) return std::unexpected(ok.error());
     for (std::size_t i = 0; i < prompt.messages.size(); ++i) {
       if (auto ok = message(prompt.messages[i], out); !ok) {
@@ -27,33 +27,42 @@ class kimi_format final : public chat_format {
     return out;
   }
 
+  result<std::vector<std::int32_t>> render(const chat_prompt& prompt) const override {
+    const auto parts = segments(prompt);
+    if (!parts) return std::unexpected(parts.error());
+    return encode_segments(*tok_, *parts);
+  }
+
   const std::vector<std::int32_t>& stop_tokens() const noexcept override { return stop_tokens_; }
   std::unique_ptr<chat_parser> make_parser() const override { return make_kimi_parser(tok_, markup_); }
 
  private:
-  void open(std::int32_t opener, std::string_view name, std::vector<std::int32_t>& out) const {
-    out.push_back(opener);
-    tok_->encode(name, out);
-    out.push_back(markup_.im_middle);
+  void open(std::int32_t opener, std::string_view name, prompt_segments& out) const {
+    out.special(opener);
+    out.view(name);
+    out.special(markup_.im_middle);
   }
 
-  void turn(std::int32_t opener, std::string_view name, std::string_view text,
-            std::vector<std::int32_t>& out) const {
+  void turn(std::int32_t opener, std::string_view name, std::string_view text, prompt_segments& out) const {
     open(opener, name, out);
-    tok_->encode(text, out);
-    out.push_back(markup_.im_end);
+    out.view(text);
+    out.special(markup_.im_end);
   }
 
-  result<void> declare_tools(std::string_view tools_json, std::vector<std::int32_t>& out) const {
+  result<void> declare_tools(std::string_view tools_json, prompt_segments& out) const {
     if (tools_json.empty()) return {};
     const auto tools = to_python_json(tools_json);
     if (!tools) return fail(errc::bad_request, "tools: " + tools.error().detail);
     if (!tools->is_array) return fail(errc::bad_request, "tools: must be an array");
-    if (!tools->is_empty) turn(markup_.im_system, "tool_declare", tools->text, out);
+    if (!tools->is_empty) {
+      open(markup_.im_system, "tool_declare", out);
+      out.own(tools->text);
+      out.special(markup_.im_end);
+    }
     return {};
   }
 
-  result<void> message(const chat_message& m, std::vector<std::int32_t>& out) const {
+  result<void> message(const chat_message& m, prompt_segments& out) const {
     if (!m.tool_calls.empty() && m.role != "assistant") {
       return fail(errc::bad_request, "only an assistant message can have tool_calls");
     }
@@ -64,29 +73,31 @@ class kimi_format final : public chat_format {
       turn(markup_.im_system, "system", m.content, out);
     } else if (m.role == "tool") {
       if (m.tool_call_id.empty()) return fail(errc::bad_request, "a tool message needs tool_call_id");
-      turn(markup_.im_system, "tool", "## Return of " + m.tool_call_id + "\n" + m.content, out);
+      open(markup_.im_system, "tool", out);
+      out.own("## Return of " + m.tool_call_id + "\n" + m.content);
+      out.special(markup_.im_end);
     } else {
       return fail(errc::bad_request, "role must be system, developer, user, assistant or tool");
     }
     return {};
   }
 
-  result<void> assistant(const chat_message& m, std::vector<std::int32_t>& out) const {
+  result<void> assistant(const chat_message& m, prompt_segments& out) const {
     open(markup_.im_assistant, "assistant", out);
-    tok_->encode(m.content, out);
+    out.view(m.content);
     if (!m.tool_calls.empty()) {
-      out.push_back(markup_.section_begin);
+      out.special(markup_.section_begin);
       for (const auto& call : m.tool_calls) {
         if (call.id.empty()) return fail(errc::bad_request, "a tool call needs an id");
-        out.push_back(markup_.call_begin);
-        tok_->encode(call.id, out);
-        out.push_back(markup_.argument_begin);
-        tok_->encode(call.arguments, out);
-        out.push_back(markup_.call_end);
+        out.special(markup_.call_begin);
+        out.view(call.id);
+        out.special(markup_.argument_begin);
+        out.view(call.arguments);
+        out.special(markup_.call_end);
       }
-      out.push_back(markup_.section_end);
+      out.special(markup_.section_end);
     }
-    out.push_back(markup_.im_end);
+    out.special(markup_.im_end);
     return {};
   }
 
@@ -96,6 +107,18 @@ class kimi_format final : public chat_format {
 };
 
 }  // namespace
+
+std::vector<std::int32_t> encode_segments(const tokenizer& tok, const prompt_segments& segments) {
+  std::vector<std::int32_t> ids;
+  for (const auto& segment : segments.list) {
+    if (segment.special >= 0) {
+      ids.push_back(segment.special);
+    } else {
+      tok.encode(segment.text, ids);
+    }
+  }
+  return ids;
+}
 
 result<std::shared_ptr<const chat_format>> chat_format::detect(std::shared_ptr<const tokenizer> tok) {
   kimi_markup m{};

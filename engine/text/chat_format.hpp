@@ -5,8 +5,11 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -32,6 +35,32 @@ struct chat_prompt {
   std::vector<chat_message> messages;
   std::string tools_json;  // the request's `tools` array as JSON text in the client's key order, or empty
 };
+
+// A piece of a rendered prompt: a special token, or text whose ids are those of this text alone with special
+// tokens disabled.
+struct prompt_segment {
+  std::int32_t special = -1;  // -1: text
+  std::string_view text;      // never empty where special is -1
+};
+
+// A rendered prompt before it is tokenized. Text points into the chat_prompt, which must outlive it, or into
+// `owned`. Moves keep the views valid, copies would not.
+struct prompt_segments {
+  std::vector<prompt_segment> list;
+  std::deque<std::string> owned;
+
+  prompt_segments() = default;
+  prompt_segments(prompt_segments&&) = default;
+  prompt_segments& operator=(prompt_segments&&) = default;
+
+  void special(std::int32_t id) { list.push_back({id, {}}); }
+  void view(std::string_view text) {
+    if (!text.empty()) list.push_back({-1, text});
+  }
+  void own(std::string text) { view(owned.emplace_back(std::move(text))); }
+};
+
+std::vector<std::int32_t> encode_segments(const tokenizer& tok, const prompt_segments& segments);
 
 struct content_delta {
   std::string text;
@@ -65,8 +94,11 @@ class chat_format {
   // Chooses the format by the tokenizer's special tokens; errc::unsupported when none fits.
   static result<std::shared_ptr<const chat_format>> detect(std::shared_ptr<const tokenizer> tok);
 
-  // Prompt ids including the opener of the assistant's turn. errc::bad_request for a role or shape it cannot
+  // The prompt including the opener of the assistant's turn. errc::bad_request for a role or shape it cannot
   // express.
+  virtual result<prompt_segments> segments(const chat_prompt& prompt) const = 0;
+
+  // The ids of those segments.
   virtual result<std::vector<std::int32_t>> render(const chat_prompt& prompt) const = 0;
 
   virtual const std::vector<std::int32_t>& stop_tokens() const noexcept = 0;  // end of the assistant's turn

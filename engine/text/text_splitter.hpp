@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <string_view>
 
+#include "engine/text/tokenizer.hpp"
 #include "engine/text/unicode_classes.hpp"
 
 namespace weir::engine::text {
@@ -14,19 +15,25 @@ namespace weir::engine::text {
 inline constexpr std::size_t k_chunk_chars_max = 400'000;
 inline constexpr std::size_t k_run_chars_max = 25'000;
 
-// The length in bytes of the first part of `text`, the whole where no cut applies. State runs on through the
-// parts of one text: make one splitter per text and take the parts in order.
+// The parts of a text, in order. State runs on through them; a text that comes in slices hands the state of
+// one slice to the splitter of the next.
 class text_splitter final {
  public:
-  text_splitter(const unicode_classes& classes, std::string_view text) : classes_(&classes), rest_(text) {}
+  text_splitter(const unicode_classes& classes, std::string_view text, const text_state& state = {})
+      : classes_(&classes), rest_(text), state_(state) {}
 
   // The next part, empty at the end.
   std::string_view next();
 
+  // After next() gave nothing: the state behind the whole text.
+  const text_state& state() const noexcept { return state_; }
+
  private:
+  void pass_whole_rest();
+
   const unicode_classes* classes_;
   std::string_view rest_;
-  std::size_t chunk_chars_ = 0;  // of the current chunk, already handed out
+  text_state state_;
 };
 
 }  // namespace weir::engine::text

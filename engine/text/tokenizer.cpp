@@ -1,14 +1,16 @@
 #include "engine/text/tokenizer.hpp"
 
 #include <algorithm>
-#include <cstring>
+#include <array>
 #include <fstream>
 #include <iterator>
 #include <string>
 #include <utility>
 
+#include "engine/text/bpe_model.hpp"
+#include "engine/text/hash_bytes.hpp"
 #include "engine/text/pretokenizer.hpp"
-#include "engine/text/rank_table.hpp"
+#include "engine/text/safe_cut.hpp"
 #include "engine/text/text_splitter.hpp"
 #include "engine/text/tokenizer_files.hpp"
 #include "engine/text/unicode_classes.hpp"
@@ -17,30 +19,32 @@
 namespace weir::engine::text {
 namespace {
 
-// How many bytes of `text` are ASCII from its beginning on.
-std::size_t ascii_bytes(std::string_view text) {
-  constexpr std::uint64_t k_high_bits = 0x8080808080808080ULL;
-  std::size_t at = 0;
-  for (std::uint64_t word = 0; at + sizeof word <= text.size(); at += sizeof word) {
-    std::memcpy(&word, text.data() + at, sizeof word);
-    if ((word & k_high_bits) != 0) break;
-  }
-  while (at < text.size() && static_cast<std::uint8_t>(text[at]) < 0x80) ++at;
-  return at;
-}
+// Slices that a first-level cache holds together with their ids.
+constexpr std::size_t k_slice_bytes = 8192;
+constexpr std::size_t k_pieces_ahead = 16;
 
 class kimi_tokenizer final : public tokenizer {
  public:
-  kimi_tokenizer(rank_table ranks, std::vector<std::string> specials)
+  kimi_tokenizer(bpe_model ranks, std::vector<std::string> specials)
       : ranks_(std::move(ranks)), specials_(std::move(specials)), pretokenizer_(classes_) {
     for (std::size_t i = 0; i < specials_.size(); ++i) by_content_.push_back(static_cast<std::int32_t>(i));
     std::sort(by_content_.begin(), by_content_.end(),
               [this](std::int32_t a, std::int32_t b) { return specials_[a] < specials_[b]; });
+    for (std::int32_t id = 0; id < vocab_size(); ++id) {
+      const std::string_view bytes = token_bytes(id);
+      fingerprint_ = hash_bytes(bytes, fingerprint_ + bytes.size());
+    }
   }
 
-  void encode(std::string_view text, std::vector<std::int32_t>& out) const override {
-    text_splitter splitter(classes_, text);
+  void encode_slice(std::string_view slice, text_state& state,
+                    std::vector<std::int32_t>& out) const override {
+    text_splitter splitter(classes_, slice, state);
     for (auto part = splitter.next(); !part.empty(); part = splitter.next()) encode_part(part, out);
+    state = splitter.state();
+  }
+
+  std::size_t safe_cut(std::string_view text, std::size_t from) const override {
+    return find_safe_cut(classes_, text, from);
   }
 
   void encode_with_specials(std::string_view text, std::vector<std::int32_t>& out) const override {
@@ -76,6 +80,8 @@ class kimi_tokenizer final : public tokenizer {
     if (id < 0 || id >= vocab_size()) return {};
     return id < ranks_.size() ? ranks_.bytes(id) : std::string_view(specials_[id - ranks_.size()]);
   }
+
+  std::uint64_t fingerprint() const noexcept override { return fingerprint_; }
 
   std::int32_t vocab_size() const noexcept override {
     return ranks_.size() + static_cast<std::int32_t>(specials_.size());
@@ -117,18 +123,25 @@ class kimi_tokenizer final : public tokenizer {
   }
 
   void encode_valid(std::string_view text, std::vector<std::int32_t>& out) const {
+    // A few pieces are cut ahead of their lookups, which then find their memory in the cache.
+    std::array<token_table::prepared, k_pieces_ahead> ahead;
     while (!text.empty()) {
-      const std::size_t bytes = pretokenizer_.first_piece_bytes(text);
-      ranks_.encode_piece(text.substr(0, bytes), out);
-      text.remove_prefix(bytes);
+      std::size_t count = 0;
+      for (; count < ahead.size() && !text.empty(); ++count) {
+        const std::size_t bytes = pretokenizer_.first_piece_bytes(text);
+        ahead[count] = ranks_.prepare(text.substr(0, bytes));
+        text.remove_prefix(bytes);
+      }
+      for (std::size_t i = 0; i < count; ++i) ranks_.encode_piece(ahead[i], out);
     }
   }
 
-  rank_table ranks_;
+  bpe_model ranks_;
   std::vector<std::string> specials_;     // [specials], id - ranks_.size()
   std::vector<std::int32_t> by_content_;  // indexes of specials_, sorted by their bytes
   unicode_classes classes_;
   pretokenizer pretokenizer_;
+  std::uint64_t fingerprint_ = 0;
 };
 
 result<std::string> read_file(const std::filesystem::path& path, std::size_t bytes_max) {
@@ -152,11 +165,20 @@ result<std::shared_ptr<const tokenizer>> make_tokenizer(std::string_view rank_fi
                                                         std::string_view config_file) {
   const auto tokens = parse_rank_file(rank_file);
   if (!tokens) return std::unexpected(tokens.error());
-  auto ranks = rank_table::build(*tokens);
+  auto ranks = bpe_model::of_ranks(*tokens);
   if (!ranks) return fail(ranks.error().code, "tiktoken.model: " + ranks.error().detail);
   auto specials = parse_tokenizer_config(config_file, ranks->size());
   if (!specials) return std::unexpected(specials.error());
   return std::make_shared<const kimi_tokenizer>(std::move(*ranks), std::move(*specials));
+}
+
+void tokenizer::encode(std::string_view text, std::vector<std::int32_t>& out) const {
+  text_state state;
+  while (!text.empty()) {
+    const std::size_t bytes = text.size() <= k_slice_bytes ? text.size() : safe_cut(text, k_slice_bytes);
+    encode_slice(text.substr(0, bytes), state, out);
+    text.remove_prefix(bytes);
+  }
 }
 
 result<std::shared_ptr<const tokenizer>> tokenizer::load(const std::filesystem::path& dir) {

@@ -14,6 +14,15 @@
 
 namespace weir::engine::text {
 
+// Where a text stands between two of its slices: what the published cuts count. A text begins with {}.
+struct text_state {
+  std::uint32_t chunk_chars = 0;
+  std::uint32_t run_chars = 0;
+  bool run_is_space = false;
+
+  friend bool operator==(const text_state&, const text_state&) = default;
+};
+
 class tokenizer {
  public:
   virtual ~tokenizer() = default;
@@ -24,7 +33,17 @@ class tokenizer {
 
   // Appends the ids of `text` to `out`. Special tokens inside the text are ordinary text: nothing a user
   // writes becomes one. Invalid UTF-8 is encoded byte by byte and round-trips.
-  virtual void encode(std::string_view text, std::vector<std::int32_t>& out) const = 0;
+  void encode(std::string_view text, std::vector<std::int32_t>& out) const;
+
+  // The same in slices: the ids of all slices of a text are those of the text when each slice but the last
+  // ends at a safe cut and `state` is passed on from one to the next.
+  virtual void encode_slice(std::string_view slice, text_state& state,
+                            std::vector<std::int32_t>& out) const = 0;
+
+  // The first place at or after byte `from` where `text` may be cut, text.size() where there is none. The
+  // ids left of a safe cut do not depend on what follows it, nor those right of it on what stands before.
+  // Decided by the characters around the cut alone, so texts that begin alike are cut alike.
+  virtual std::size_t safe_cut(std::string_view text, std::size_t from) const = 0;
 
   // The same, but special tokens in the text become their ids: for trusted text (a completions prompt of the
   // operator's, tests).
@@ -37,6 +56,9 @@ class tokenizer {
   virtual std::string_view token_bytes(std::int32_t id) const noexcept = 0;
 
   virtual std::int32_t vocab_size() const noexcept = 0;
+
+  // Equal for tokenizers loaded from equal files: what remembers ids keys them with it.
+  virtual std::uint64_t fingerprint() const noexcept = 0;
 };
 
 }  // namespace weir::engine::text

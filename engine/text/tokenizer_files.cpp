@@ -8,7 +8,7 @@
 #include <optional>
 #include <utility>
 
-#include "engine/text/rank_table.hpp"
+#include "engine/text/token_table.hpp"
 
 namespace weir::engine::text {
 namespace {
@@ -90,8 +90,8 @@ result<std::vector<std::string>> parse_rank_file(std::string_view file) {
   }
   if (file.ends_with('\n')) file.remove_suffix(1);
   const auto lines = static_cast<std::size_t>(std::count(file.begin(), file.end(), '\n')) + 1;
-  if (lines > static_cast<std::size_t>(k_ranks_max)) {
-    return fail(errc::bad_model, "tiktoken.model has more than " + std::to_string(k_ranks_max) + " lines");
+  if (lines > static_cast<std::size_t>(k_tokens_max)) {
+    return fail(errc::bad_model, "tiktoken.model has more than " + std::to_string(k_tokens_max) + " lines");
   }
   std::vector<std::string> tokens(lines);
   for (std::size_t number = 1; number <= lines; ++number) {

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <string_view>
 
 namespace weir::engine::text {
@@ -42,6 +43,18 @@ inline utf8_step next_char(std::string_view bytes) {
     high = 0xBF;
   }
   return {code_point, size, utf8_status::valid};
+}
+
+// How many bytes of `text` are ASCII from its beginning on.
+inline std::size_t ascii_bytes(std::string_view text) {
+  constexpr std::uint64_t k_high_bits = 0x8080808080808080ULL;
+  std::size_t at = 0;
+  for (std::uint64_t word = 0; at + sizeof word <= text.size(); at += sizeof word) {
+    std::memcpy(&word, text.data() + at, sizeof word);
+    if ((word & k_high_bits) != 0) break;
+  }
+  while (at < text.size() && static_cast<std::uint8_t>(text[at]) < 0x80) ++at;
+  return at;
 }
 
 }  // namespace weir::engine::text

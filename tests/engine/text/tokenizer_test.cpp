@@ -3,8 +3,8 @@
 #include <catch2/catch.hpp>
 #include <random>
 
-#include "engine/text/rank_table.hpp"
 #include "engine/text/text_splitter.hpp"
+#include "engine/text/token_table.hpp"
 #include "tests/engine/text/support.hpp"
 
 namespace weir::engine::text {
