@@ -21,5 +21,6 @@ command add_run_command(CLI::App& app);
 command add_mock_command(CLI::App& app);
 command add_chaos_command(CLI::App& app);
 command add_bench_command(CLI::App& app);
+command add_replay_command(CLI::App& app);
 
 }  // namespace weir::loadtest

@@ -10,7 +10,8 @@ int main(int argc, char** argv) {
   app.footer("weir-loadtest COMMAND --help says what a command does, with examples.");
   app.require_subcommand(1);
   const loadtest::command commands[] = {loadtest::add_run_command(app), loadtest::add_mock_command(app),
-                                        loadtest::add_chaos_command(app), loadtest::add_bench_command(app)};
+                                        loadtest::add_chaos_command(app), loadtest::add_bench_command(app),
+                                        loadtest::add_replay_command(app)};
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

@@ -8,6 +8,8 @@ namespace weir::policy {
 
 namespace {
 
+constexpr double k_as_they_came = -std::numeric_limits<double>::infinity();
+
 double least_work(const waiting_request& r, std::span<const target_view> targets) noexcept {
   double least = static_cast<double>(r.facts.prompt_tokens);
   for (std::size_t i = 0; i < r.prefixes.size(); ++i) {
@@ -32,6 +34,7 @@ std::vector<std::size_t> in_order(std::span<const target_view> targets,
   for (std::size_t i = 0; i < waiting.size(); ++i) {
     const double work = least_work(waiting[i], targets);
     keys[i] = (work > terms.long_tokens ? 0 : work) - terms.ageing * rate * waiting[i].waited_s;
+    if (!may_wait(waiting[i].how.kind)) keys[i] = k_as_they_came;
     order[i] = i;
   }
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return keys[a] < keys[b]; });
@@ -40,8 +43,8 @@ std::vector<std::size_t> in_order(std::span<const target_view> targets,
 
 bool is_busy(const target_view& target, double ahead_tokens, const placement_terms& terms) noexcept {
   if (target.kind != target_kind::replica || target.speed.prefill_tokens_per_s <= 0) return false;
-  // A whole token of slack: work is summed and subtracted in floating point.
-  return target.load.pending_prefill_tokens + ahead_tokens > terms.hold_s * prefill_rate(target.speed) + 1;
+  const double most = terms.hold_s * prefill_rate(target.speed) + k_busy_slack_tokens;
+  return target.load.pending_prefill_tokens + ahead_tokens > most;
 }
 
 }  // namespace

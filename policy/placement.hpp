@@ -21,6 +21,9 @@
 
 namespace weir::policy {
 
+// Work is summed and subtracted in floating point: less than this above the bound is not above it.
+inline constexpr double k_busy_slack_tokens = 1;
+
 struct placement_terms {
   double hold_s = 0.25;          // prefill work that a target may hold ahead of a new request
   double hold_max_s = 30;        // waited longer: dispatched to its choice however busy

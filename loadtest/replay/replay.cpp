@@ -84,7 +84,7 @@ simulation::simulation(std::span<const trace_request> trace, const replay_option
     targets_[r].name = "replica";
     targets_[r].ready = true;
     targets_[r].speed.prefill_tokens_per_s = tokens_per_s_;
-    targets_[r].price.usd_per_s = options.how.value_of_time_usd_per_s;
+    targets_[r].price.usd_per_s = options.work_price * options.how.value_of_time_usd_per_s;
   }
   index_ = make_residency(options.knows, replicas_);
   result_.ttft_s.reserve(trace.size());
@@ -215,7 +215,8 @@ double simulation::next_event_s() const {
   const double hold_tokens = options_.placement.hold_s * tokens_per_s_;
   for (const auto& p : pending_) {
     const double left = p.tokens(tokens_per_s_, now_s_) - hold_tokens;
-    if (left > 0) next = std::min(next, now_s_ + left / tokens_per_s_);
+    // Less than the slack of placement does not count as busy.
+    if (left > policy::k_busy_slack_tokens) next = std::min(next, now_s_ + left / tokens_per_s_);
   }
   return next;
 }

@@ -32,6 +32,7 @@ struct replay_options {
   lengths count = lengths::tokens;
   reuse_estimate estimate = reuse_estimate::checkpoint;
   policy::scoring how;
+  double work_price = 0.1;  // of a second of a replica's work, in seconds of a waiting user
   policy::placement_terms placement;
   policy::hint_terms hints;
   knowledge_options knows;
