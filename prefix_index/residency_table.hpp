@@ -142,6 +142,7 @@ class residency_table final {
   void free_chunk(shard& s, std::uint64_t chunk, std::uint32_t size_class);
   bool enlarge(shard& s, record& r);
   bool reclaim(shard& s);
+  void forget(shard& s, std::uint32_t position);
   bool sweep_record(shard& s, record& r);
 
   const replica_states& states_;
