@@ -63,7 +63,7 @@ bool residency_table::grow(shard& s) {
   const auto old_table = s.table.load(std::memory_order_relaxed);
   const auto old_capacity = static_cast<std::uint32_t>(old_table);
   const auto capacity = old_capacity == 0 ? k_capacity_first : old_capacity + old_capacity / 2;
-  const auto offset = region_.carve(std::size_t{capacity} * sizeof(std::uint64_t));
+  const auto offset = region_.carve(std::size_t{capacity} * sizeof(std::uint64_t), region_part::discardable);
   if (offset == 0) return false;
   auto* slots = region_.words(offset);
   const auto* old_slots = region_.words((old_table >> 32) * 64);
@@ -135,14 +135,18 @@ void residency_table::align_block(shard& s) {
   free_chunk(s, carve(s, k_chunk_granule_bytes) / k_chunk_granule_bytes, 1);
 }
 
+// The record after this one is fetched for the shard's next key, which comes much later.
 record_id residency_table::take_record(shard& s) {
   if (s.free_records != 0) {
     const auto id = s.free_records;
     s.free_records = static_cast<record_id>(record_at(id).high);
+    __builtin_prefetch(&record_at(s.free_records), 1);
     return id;
   }
   align_block(s);
-  return static_cast<record_id>(carve(s, sizeof(record)) / sizeof(record));
+  const auto offset = carve(s, sizeof(record));
+  __builtin_prefetch(region_.words(offset + sizeof(record)), 1);
+  return static_cast<record_id>(offset / sizeof(record));
 }
 
 void residency_table::free_record(shard& s, record_id id) {

@@ -125,8 +125,7 @@ std::uint32_t residency_table::locked::depth() const {
   return static_cast<std::uint32_t>(depth_field::get(record_->meta));
 }
 
-std::uint64_t* residency_table::locked::find(std::uint64_t who) const {
-  if ((record_->first & k_who_mask) == who) return &record_->first;
+std::uint64_t* residency_table::locked::find_in_chunk(std::uint64_t who) const {
   auto* chunk = table_->chunk_at(record_->meta);
   const auto words = k_chunk_words[class_field::get(record_->meta)];
   for (std::uint32_t i = 0; i < words; ++i) {
@@ -152,10 +151,9 @@ std::uint64_t residency_table::locked::get(std::uint64_t who) const {
   return word != nullptr ? *word : 0;
 }
 
-bool residency_table::locked::put(std::uint64_t word) {
-  auto* place = find(word & k_who_mask);
-  if (place == nullptr) place = free_word();
+bool residency_table::locked::add(std::uint64_t word) {
   auto& s = table_->shards_[shard_];
+  auto* place = free_word();
   if (place == nullptr) {
     if (!table_->enlarge(s, *record_)) return false;
     place = free_word();
