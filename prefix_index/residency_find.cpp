@@ -12,6 +12,7 @@ namespace {
 constexpr std::size_t k_round_probes = 16;          // positions per round, while few intervals are left
 constexpr std::uint32_t k_interval_probes_max = 7;  // of them in one interval: three bits at once
 constexpr std::size_t k_short_chain_units = 64;
+constexpr std::size_t k_inline_replicas = 16;  // beyond that a key's entries span cache lines
 constexpr int k_hole_rounds_max = 3;
 constexpr std::size_t k_seeded_probes = 4;
 constexpr std::uint32_t k_frontier_probes = 2;  // keys just below where a replica's pages seem to end
@@ -78,6 +79,9 @@ class chain_search final {
         if (chain_.size() > k_short_chain_units) {
           for (const auto c : batch) index_.table.prefetch_slot(chain_[c - 1]);
           for (const auto c : batch) index_.table.prefetch_record(chain_[c - 1]);
+        }
+        if (replicas_.size() > k_inline_replicas) {
+          for (const auto c : batch) index_.table.prefetch_chunk(chain_[c - 1]);
         }
       }
       ++probes_;

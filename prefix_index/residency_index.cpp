@@ -85,22 +85,28 @@ void residency_index::pages_added(replica_id replica, std::span<const block_key>
   }
 }
 
-void residency_index::pages_removed(replica_id replica, std::span<const record_id> ids, kv_medium medium) {
+std::size_t residency_index::pages_removed(replica_id replica, std::span<const record_id> ids,
+                                           kv_medium medium) {
   const auto epoch = impl_->states[replica].epoch.load(std::memory_order_acquire);
   const auto self = who(entry_kind::event_pages, replica);
+  std::size_t ended = 0;
   for (const auto id : ids) {
     auto at = impl_->table.open(id);
-    if (!at) continue;
-    const auto word = at.get(self);
-    if (!has_epoch(word, epoch)) continue;
+    const auto word = at ? at.get(self) : 0;
+    if (!has_epoch(word, epoch)) {
+      ++ended;
+      continue;
+    }
     const auto copies = copies_of(word, medium);
     const auto left = with_copies(word, medium, copies == 0 ? 0 : copies - 1);
     if (has_copies(left)) {
       at.put(left);
     } else {
       at.erase(self);
+      ++ended;
     }
   }
+  return ended;
 }
 
 void residency_index::checkpoint_added(replica_id replica, const chain_boundary& boundary, kv_medium medium) {

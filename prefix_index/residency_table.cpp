@@ -99,6 +99,16 @@ void residency_table::prefetch_record(const block_key& key) const {
   }
 }
 
+void residency_table::prefetch_chunk(const block_key& key) const {
+  constexpr std::uint32_t k_words_per_line = 8;
+  constexpr std::uint32_t k_lines_max = 16;
+  const auto id = find_id(shards_[shard_of(key)], key);
+  if (id == 0) return;
+  const auto meta = load_word(record_at(id).meta);
+  const auto words = std::min(k_chunk_words[class_field::get(meta)], k_lines_max * k_words_per_line);
+  for (std::uint32_t i = 0; i < words; i += k_words_per_line) __builtin_prefetch(chunk_at(meta) + i);
+}
+
 block_key residency_table::key_of(record_id id) const {
   const auto& r = record_at(id);
   return {.low = load_word(r.low), .high = load_word(r.high)};

@@ -65,6 +65,7 @@ class residency_table final {
   bool contains(const block_key& key) const;
   void prefetch_slot(const block_key& key) const;
   void prefetch_record(const block_key& key) const;  // after prefetch_slot has had its time
+  void prefetch_chunk(const block_key& key) const;   // after prefetch_record has had its time
   block_key key_of(record_id id) const;
   std::uint32_t depth_of(record_id id) const;
 
