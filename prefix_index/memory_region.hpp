@@ -1,6 +1,7 @@
 // One reserved range of address space from which the index carves its tables, records and entries. Memory is
 // zero when carved and stays where it is: a reader that raced with a writer reads old or zero words, never an
-// unmapped page. Only discard() gives memory back to the system; its addresses are not carved again.
+// unmapped page. Only discard() gives memory back to the system; its addresses are not carved again. What may
+// be discarded lies apart from what may not, so that the latter keeps its huge pages.
 //
 // Threads: any.
 #pragma once
@@ -13,6 +14,8 @@ namespace weir::prefix_index {
 
 inline constexpr std::size_t k_region_page_bytes = 4096;
 
+enum class region_part : std::uint8_t { lasting, discardable };
+
 class memory_region final {
  public:
   // Throws std::bad_alloc when the address space cannot be reserved.
@@ -22,9 +25,10 @@ class memory_region final {
   memory_region& operator=(const memory_region&) = delete;
 
   // Offset of `bytes` zero bytes, aligned to 64 (to a page from one page on); 0 when the limit is reached.
-  std::uint64_t carve(std::size_t bytes);
+  std::uint64_t carve(std::size_t bytes, region_part part = region_part::lasting);
 
-  // Contents become zero; whole pages go back to the system and no longer count.
+  // REQUIRES: carved as discardable. Contents become zero; whole pages go back to the system and no longer
+  // count.
   void discard(std::uint64_t offset, std::size_t bytes);
 
   std::uint64_t* words(std::uint64_t offset) const {
@@ -37,7 +41,8 @@ class memory_region final {
   const std::size_t bytes_max_;
   const std::size_t reserved_bytes_;
   std::byte* base_ = nullptr;
-  std::atomic<std::size_t> next_;
+  std::atomic<std::size_t> next_lasting_;
+  std::atomic<std::size_t> next_discardable_;
   std::atomic<std::size_t> bytes_ = 0;
 };
 

@@ -47,22 +47,21 @@ dispatch_result replica_model::impl::touch_pages(std::uint64_t stamp, std::span<
   const auto pages =
       with_confidence(stamp_field::set(who(entry_kind::model_pages, replica), stamp), confidence::predicted);
   const auto checkpoint = who(entry_kind::model_checkpoint, replica);
+  const bool dense = options.keeps == retention::dense;
   old_stamps.assign(chain.size(), 0);
   checkpoint_orders.assign(chain.size(), 0);
+  index.prefetch_start(chain);
   for (std::uint32_t unit = 0; unit < chain.size(); ++unit) {
-    if (unit % k_prefetch_keys == 0) {
-      index.prefetch(chain.subspan(unit, std::min(k_prefetch_keys, chain.size() - unit)));
-    }
+    index.prefetch_at(chain, unit);
     auto at = index.table.open_or_create(chain[unit], unit);
     if (!at) continue;
-    old_stamps[unit] = live_order(at.get(pages & k_who_mask), unit) >> 24;
-    checkpoint_orders[unit] = live_order(at.get(checkpoint), unit);
-    at.put(pages);
+    if (!dense) checkpoint_orders[unit] = live_order(at.get(checkpoint), unit);
+    old_stamps[unit] = live_order(at.exchange(pages), unit) >> 24;
   }
   dispatch_result held;
   while (held.pages < chain.size() && old_stamps[held.pages] != 0) ++held.pages;
   held.checkpoint = held.pages;
-  if (options.keeps != retention::dense) {
+  if (!dense) {
     while (held.checkpoint != 0 && checkpoint_orders[held.checkpoint - 1] == 0) --held.checkpoint;
   }
   ledger.touch_pages(stamp, old_stamps);
@@ -152,11 +151,12 @@ void replica_model::correct(std::span<const block_key> chain, std::uint32_t cach
   cached_units = std::min(cached_units, static_cast<std::uint32_t>(chain.size()));
   const bool dense = m.options.keeps == retention::dense;
   const auto self = who(dense ? entry_kind::model_pages : entry_kind::model_checkpoint, m.replica);
-  for (std::size_t unit = cached_units; !dense && unit + 1 < chain.size(); ++unit) {
-    if ((unit - cached_units) % k_prefetch_keys == 0) {
-      m.index.prefetch(chain.subspan(unit, std::min(k_prefetch_keys, chain.size() - unit)));
-    }
-    auto at = m.index.table.open(chain[unit]);
+  const auto deeper = chain.subspan(cached_units);
+  m.index.prefetch_start(deeper);
+  for (std::size_t i = 0; !dense && i + 1 < deeper.size(); ++i) {
+    const auto unit = cached_units + i;
+    m.index.prefetch_at(deeper, i);
+    auto at = m.index.table.open(deeper[i]);
     if (!at) break;  // nothing below was ever seen
     const auto order = m.live_order(at.get(self), static_cast<std::uint32_t>(unit));
     if (order == 0) continue;

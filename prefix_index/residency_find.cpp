@@ -11,6 +11,8 @@ namespace {
 
 constexpr std::size_t k_round_probes = 16;          // positions per round, while few intervals are left
 constexpr std::uint32_t k_interval_probes_max = 7;  // of them in one interval: three bits at once
+constexpr std::size_t k_short_chain_units = 64;
+constexpr std::size_t k_inline_replicas = 16;  // beyond that a key's entries span cache lines
 constexpr int k_hole_rounds_max = 3;
 constexpr std::size_t k_seeded_probes = 4;
 constexpr std::uint32_t k_frontier_probes = 2;  // keys just below where a replica's pages seem to end
@@ -74,8 +76,13 @@ class chain_search final {
     for (std::size_t i = 0; i < positions.size(); ++i) {
       if (i % k_prefetch_keys == 0) {
         const auto batch = positions.subspan(i, std::min(k_prefetch_keys, positions.size() - i));
-        for (const auto c : batch) index_.table.prefetch_slot(chain_[c - 1]);
-        for (const auto c : batch) index_.table.prefetch_record(chain_[c - 1]);
+        if (chain_.size() > k_short_chain_units) {
+          for (const auto c : batch) index_.table.prefetch_slot(chain_[c - 1]);
+          for (const auto c : batch) index_.table.prefetch_record(chain_[c - 1]);
+        }
+        if (replicas_.size() > k_inline_replicas) {
+          for (const auto c : batch) index_.table.prefetch_chunk(chain_[c - 1]);
+        }
       }
       ++probes_;
       const bool seen = index_.table.read(chain_[positions[i] - 1], s_.entries);
@@ -131,7 +138,13 @@ class chain_search final {
     });
   }
 
+  // A short prompt's keys are fetched all at once: the search would wait for them round by round, and whoever
+  // asks mostly writes to them next.
   void gallop() {
+    if (chain_.size() <= k_short_chain_units) {
+      for (const auto& key : chain_) index_.table.prefetch_slot(key);
+      for (const auto& key : chain_) index_.table.prefetch_record(key);
+    }
     s_.positions.clear();
     for (std::uint32_t c = 1; c < count(); c *= 2) s_.positions.push_back(c);
     s_.positions.push_back(count());

@@ -10,7 +10,7 @@ namespace {
 constexpr std::uint32_t k_capacity_first = 64;
 constexpr std::uint32_t k_block_bytes = 4096;  // what a shard carves records and small chunks from
 constexpr std::uint32_t k_chunk_granule_bytes = 16;
-constexpr int k_reclaim_steps_max = 256;  // keys looked at before a new key is refused
+constexpr int k_reclaim_steps_max = 128;  // keys looked at before a recent one goes, or a new one is refused
 
 static_assert(sizeof(record) == 32);
 static_assert(k_chain_units_max <= depth_field::k_max);
@@ -63,7 +63,7 @@ bool residency_table::grow(shard& s) {
   const auto old_table = s.table.load(std::memory_order_relaxed);
   const auto old_capacity = static_cast<std::uint32_t>(old_table);
   const auto capacity = old_capacity == 0 ? k_capacity_first : old_capacity + old_capacity / 2;
-  const auto offset = region_.carve(std::size_t{capacity} * sizeof(std::uint64_t));
+  const auto offset = region_.carve(std::size_t{capacity} * sizeof(std::uint64_t), region_part::discardable);
   if (offset == 0) return false;
   auto* slots = region_.words(offset);
   const auto* old_slots = region_.words((old_table >> 32) * 64);
@@ -135,14 +135,18 @@ void residency_table::align_block(shard& s) {
   free_chunk(s, carve(s, k_chunk_granule_bytes) / k_chunk_granule_bytes, 1);
 }
 
+// The record after this one is fetched for the shard's next key, which comes much later.
 record_id residency_table::take_record(shard& s) {
   if (s.free_records != 0) {
     const auto id = s.free_records;
     s.free_records = static_cast<record_id>(record_at(id).high);
+    __builtin_prefetch(&record_at(s.free_records), 1);
     return id;
   }
   align_block(s);
-  return static_cast<record_id>(carve(s, sizeof(record)) / sizeof(record));
+  const auto offset = carve(s, sizeof(record));
+  __builtin_prefetch(region_.words(offset + sizeof(record)), 1);
+  return static_cast<record_id>(offset / sizeof(record));
 }
 
 void residency_table::free_record(shard& s, record_id id) {
@@ -186,37 +190,40 @@ bool residency_table::enlarge(shard& s, record& r) {
   return true;
 }
 
-// Frees at least one key that no replica holds, or a chunk; a key touched since the last round is spared
-// once.
+// Frees one key that no replica holds. A key touched since the last round is spared, unless no other is found
+// in the steps allowed.
 bool residency_table::reclaim(shard& s) {
   const auto table = s.table.load(std::memory_order_relaxed);
   const auto capacity = static_cast<std::uint32_t>(table);
   const auto* slots = region_.words((table >> 32) * 64);
+  std::uint32_t spared = capacity;
   int looked_at = 0;
-  for (std::uint32_t i = 0; i < 2 * capacity && looked_at < k_reclaim_steps_max; ++i) {
+  for (std::uint32_t i = 0; i < capacity && looked_at < k_reclaim_steps_max; ++i, ++s.hand) {
     if (s.hand >= capacity) s.hand = 0;
     const auto slot = slots[s.hand];
-    if (slot == 0) {
-      ++s.hand;
-      continue;
-    }
+    if (slot == 0) continue;
     ++looked_at;
-    const auto id = static_cast<record_id>(slot);
-    auto& r = record_at(id);
-    const bool held = sweep_record(s, r);
-    const bool recent = recent_field::get(r.meta) != 0;
-    if (recent) store_word(r.meta, recent_field::set(r.meta, 0));
-    if (held || recent) {
-      ++s.hand;
-      continue;
+    auto& r = record_at(static_cast<record_id>(slot));
+    if (sweep_record(s, r)) continue;
+    if (recent_field::get(r.meta) == 0) {
+      forget(s, s.hand);
+      return true;
     }
-    erase_slot(s, s.hand);
-    free_record(s, id);
-    s.key_count.store(--s.keys, std::memory_order_relaxed);
-    s.keys_reclaimed.fetch_add(1, std::memory_order_relaxed);
-    return true;
+    store_word(r.meta, recent_field::set(r.meta, 0));
+    if (spared == capacity) spared = s.hand;
   }
-  return false;
+  if (spared == capacity) return false;
+  forget(s, spared);
+  return true;
+}
+
+void residency_table::forget(shard& s, std::uint32_t position) {
+  const auto table = s.table.load(std::memory_order_relaxed);
+  const auto id = static_cast<record_id>(region_.words((table >> 32) * 64)[position]);
+  erase_slot(s, position);
+  free_record(s, id);
+  s.key_count.store(--s.keys, std::memory_order_relaxed);
+  s.keys_reclaimed.fetch_add(1, std::memory_order_relaxed);
 }
 
 // Drops dead entries; without live ones also the summaries and the chunk. Returns whether a replica holds it.

@@ -70,10 +70,9 @@ void residency_index::pages_added(replica_id replica, std::span<const block_key>
   assert(ids.empty() || ids.size() == keys.size());
   const auto epoch = impl_->states[replica].epoch.load(std::memory_order_acquire);
   const auto fresh = event_word(entry_kind::event_pages, replica, epoch);
+  impl_->prefetch_start(keys);
   for (std::size_t i = 0; i < keys.size(); ++i) {
-    if (i % k_prefetch_keys == 0) {
-      impl_->prefetch(keys.subspan(i, std::min(k_prefetch_keys, keys.size() - i)));
-    }
+    impl_->prefetch_at(keys, i);
     const auto unit = first_unit + i;
     if (!ids.empty()) ids[i] = 0;
     if (unit >= k_chain_units_max) continue;
@@ -86,22 +85,28 @@ void residency_index::pages_added(replica_id replica, std::span<const block_key>
   }
 }
 
-void residency_index::pages_removed(replica_id replica, std::span<const record_id> ids, kv_medium medium) {
+std::size_t residency_index::pages_removed(replica_id replica, std::span<const record_id> ids,
+                                           kv_medium medium) {
   const auto epoch = impl_->states[replica].epoch.load(std::memory_order_acquire);
   const auto self = who(entry_kind::event_pages, replica);
+  std::size_t ended = 0;
   for (const auto id : ids) {
     auto at = impl_->table.open(id);
-    if (!at) continue;
-    const auto word = at.get(self);
-    if (!has_epoch(word, epoch)) continue;
+    const auto word = at ? at.get(self) : 0;
+    if (!has_epoch(word, epoch)) {
+      ++ended;
+      continue;
+    }
     const auto copies = copies_of(word, medium);
     const auto left = with_copies(word, medium, copies == 0 ? 0 : copies - 1);
     if (has_copies(left)) {
       at.put(left);
     } else {
       at.erase(self);
+      ++ended;
     }
   }
+  return ended;
 }
 
 void residency_index::checkpoint_added(replica_id replica, const chain_boundary& boundary, kv_medium medium) {
@@ -122,11 +127,11 @@ void residency_index::correct(replica_id replica, std::span<const block_key> cha
                               std::uint32_t cached_units) {
   const auto epoch = impl_->states[replica].epoch.load(std::memory_order_acquire);
   const auto self = who(entry_kind::event_checkpoint, replica);
-  for (std::size_t unit = cached_units; unit + 1 < chain.size(); ++unit) {
-    if ((unit - cached_units) % k_prefetch_keys == 0) {
-      impl_->prefetch(chain.subspan(unit, std::min(k_prefetch_keys, chain.size() - unit)));
-    }
-    auto at = impl_->table.open(chain[unit]);
+  const auto deeper = chain.subspan(std::min<std::size_t>(cached_units, chain.size()));
+  impl_->prefetch_start(deeper);
+  for (std::size_t i = 0; i + 1 < deeper.size(); ++i) {
+    impl_->prefetch_at(deeper, i);
+    auto at = impl_->table.open(deeper[i]);
     if (!at) break;  // nothing below was ever seen
     const auto word = at.get(self);
     if (has_epoch(word, epoch)) at.put(doubt_field::set(word, 1));

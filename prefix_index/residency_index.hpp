@@ -140,8 +140,9 @@ class residency_index final {
   void pages_added(replica_id replica, std::span<const block_key> keys, std::uint32_t first_unit,
                    kv_medium medium, std::span<record_id> ids);
 
-  // Events: one copy less; the last one ends the holding on that medium.
-  void pages_removed(replica_id replica, std::span<const record_id> ids, kv_medium medium);
+  // Events: one copy less on that medium. Returns how many of these units the replica holds no more,
+  // anywhere.
+  std::size_t pages_removed(replica_id replica, std::span<const record_id> ids, kv_medium medium);
 
   // Events: the replica can resume after the boundary's unit.
   void checkpoint_added(replica_id replica, const chain_boundary& boundary, kv_medium medium);

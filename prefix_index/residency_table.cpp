@@ -99,6 +99,16 @@ void residency_table::prefetch_record(const block_key& key) const {
   }
 }
 
+void residency_table::prefetch_chunk(const block_key& key) const {
+  constexpr std::uint32_t k_words_per_line = 8;
+  constexpr std::uint32_t k_lines_max = 16;
+  const auto id = find_id(shards_[shard_of(key)], key);
+  if (id == 0) return;
+  const auto meta = load_word(record_at(id).meta);
+  const auto words = std::min(k_chunk_words[class_field::get(meta)], k_lines_max * k_words_per_line);
+  for (std::uint32_t i = 0; i < words; i += k_words_per_line) __builtin_prefetch(chunk_at(meta) + i);
+}
+
 block_key residency_table::key_of(record_id id) const {
   const auto& r = record_at(id);
   return {.low = load_word(r.low), .high = load_word(r.high)};
@@ -125,8 +135,7 @@ std::uint32_t residency_table::locked::depth() const {
   return static_cast<std::uint32_t>(depth_field::get(record_->meta));
 }
 
-std::uint64_t* residency_table::locked::find(std::uint64_t who) const {
-  if ((record_->first & k_who_mask) == who) return &record_->first;
+std::uint64_t* residency_table::locked::find_in_chunk(std::uint64_t who) const {
   auto* chunk = table_->chunk_at(record_->meta);
   const auto words = k_chunk_words[class_field::get(record_->meta)];
   for (std::uint32_t i = 0; i < words; ++i) {
@@ -152,10 +161,9 @@ std::uint64_t residency_table::locked::get(std::uint64_t who) const {
   return word != nullptr ? *word : 0;
 }
 
-bool residency_table::locked::put(std::uint64_t word) {
-  auto* place = find(word & k_who_mask);
-  if (place == nullptr) place = free_word();
+bool residency_table::locked::add(std::uint64_t word) {
   auto& s = table_->shards_[shard_];
+  auto* place = free_word();
   if (place == nullptr) {
     if (!table_->enlarge(s, *record_)) return false;
     place = free_word();

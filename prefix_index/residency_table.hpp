@@ -65,6 +65,7 @@ class residency_table final {
   bool contains(const block_key& key) const;
   void prefetch_slot(const block_key& key) const;
   void prefetch_record(const block_key& key) const;  // after prefetch_slot has had its time
+  void prefetch_chunk(const block_key& key) const;   // after prefetch_record has had its time
   block_key key_of(record_id id) const;
   std::uint32_t depth_of(record_id id) const;
 
@@ -78,13 +79,30 @@ class residency_table final {
     // The entry of `who` (see residency_entry.hpp), 0 if there is none.
     std::uint64_t get(std::uint64_t who) const;
 
-    // Writes the entry that word's replica and kind name; 0 entries are removed with `erase`. False: no room.
-    bool put(std::uint64_t word);
+    // Writes the entry that word's replica and kind name. False: no room.
+    bool put(std::uint64_t word) { return put_at(find(word & k_who_mask), word); }
+
+    // The same; returns what stood there, 0 if there was none.
+    std::uint64_t exchange(std::uint64_t word) {
+      auto* const place = find(word & k_who_mask);
+      const auto old = place != nullptr ? *place : 0;
+      put_at(place, word);
+      return old;
+    }
     void erase(std::uint64_t who);
 
    private:
     friend class residency_table;
-    std::uint64_t* find(std::uint64_t who) const;
+    std::uint64_t* find(std::uint64_t who) const {
+      return (record_->first & k_who_mask) == who ? &record_->first : find_in_chunk(who);
+    }
+    std::uint64_t* find_in_chunk(std::uint64_t who) const;
+    bool put_at(std::uint64_t* place, std::uint64_t word) {
+      if (place == nullptr) return add(word);
+      store_word(*place, word);
+      return true;
+    }
+    bool add(std::uint64_t word);
     std::uint64_t* free_word() const;
 
     std::unique_lock<std::mutex> lock_;
@@ -142,6 +160,7 @@ class residency_table final {
   void free_chunk(shard& s, std::uint64_t chunk, std::uint32_t size_class);
   bool enlarge(shard& s, record& r);
   bool reclaim(shard& s);
+  void forget(shard& s, std::uint32_t position);
   bool sweep_record(shard& s, record& r);
 
   const replica_states& states_;
