@@ -1,5 +1,7 @@
-// The transport on real sockets of the loopback. Waits end with the condition that they wait for; the limits
-// of a replay are shortened where a test needs their end.
+// A replica's side of the KV-event wire on the loopback, and a sink that writes down what it is called with.
+// Waits end with the condition that they wait for.
+#pragma once
+
 #include "gateway/kv_events/subscriber.hpp"
 
 #include <fmt/format.h>
