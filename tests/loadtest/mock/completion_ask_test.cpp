@@ -8,7 +8,7 @@ namespace {
 std::expected<completion_ask, std::string> parse(std::string body, bool chat = true) {
   simdjson::ondemand::parser parser;
   body.reserve(body.size() + simdjson::SIMDJSON_PADDING);
-  return parse_completion(parser, body, chat, true);
+  return parse_completion(parser, body, chat, {.text = true});
 }
 
 TEST_CASE("a chat request is read") {
