@@ -21,24 +21,27 @@ struct arguments {
 constexpr const char* k_footer_start =
     R"(Routes: POST /v1/chat/completions and /v1/completions (n = 1; stream or not), GET /v1/models, /health,
 /metrics (vLLM's names, or SGLang's and GET /v1/loads with --flavor sglang; and mock_requests_total,
-mock_malformed_requests_total, mock_aborted_total, mock_faults_total, mock_connections_open, mock_connections_total).
+mock_malformed_requests_total, mock_aborted_total, mock_faults_total, mock_connections_open,
+mock_connections_total).
 
 The first line of output is "listening on http://ADDRESS:PORT". SIGTERM or SIGINT ends it with exit code 0.
 Tokens read " tok0", " tok1", ... so that loss and reordering show; with --echo they are the last user message
 or the prompt, cut into pieces of --token-bytes (at least 4). A request's max_tokens or max_completion_tokens
 sets how many. prompt_tokens is the body's size / 4. A request that breaks HTTP is answered 400 and counted.
 
-Any option of "A replica in earnest" makes times and cached_tokens true: prefills run one after another at their rate,
-cached prefixes cost nothing, and the cache keeps --capacity-tokens of pages and checkpoints by --retention:
+Any option of "A replica in earnest" makes times and cached_tokens true: prefills run one after another at
+their rate, cached prefixes cost nothing, and the cache keeps --capacity-tokens of pages and checkpoints by
+--retention:
   dense            every page can be resumed at; no checkpoints
   prompt-end       a checkpoint where each prompt ends
   second-sighting  also where two prompts part, once the second is seen
   interval:N       also at each multiple of N tokens
   value            as second-sighting; what is evicted first saves the least per token that it takes
-A chat's canonical text is, for each message, its role, a line feed, its text, a line feed; every 4 bytes of it are one
-token, their little-endian number without the top bit. A prompt given as an array of ids is taken as it is. cache_salt
-keeps caches apart. The whole blocks of all tokens but the last are kept. POST /reset_prefix_cache (/flush_cache) empties
-the cache. KV events: groups 0 to 2 mamba and 3 mla_attention, or 0 full_attention when dense; SGLang's have no groups.
+A chat's canonical text is, for each message, its role, a line feed, its text, a line feed; every 4 bytes of
+it are one token, their little-endian number without the top bit. A prompt given as an array of ids is taken
+as it is. cache_salt keeps caches apart. The whole blocks of all tokens but the last are kept.
+POST /reset_prefix_cache (/flush_cache) empties the cache. KV events: groups 0 to 2 mamba and 3 mla_attention,
+or 0 full_attention when dense; SGLang's have no groups and tell of no checkpoints.
 
 Examples:
   weir-loadtest mock --listen 127.0.0.1:9000                       as fast as it can, as a benchmark's floor
