@@ -33,6 +33,7 @@ class answer_writer final {
   std::int64_t token_count() const noexcept { return token_count_; }
   bool cut_by_length() const noexcept { return cut_by_length_; }
   std::int64_t cached_tokens() const noexcept { return cached_tokens_; }
+  void set_cached_tokens(std::int64_t count) noexcept { cached_tokens_ = count; }
   const completion_ask& ask() const noexcept { return ask_; }
 
   // The stream, in this order; role() writes nothing for /v1/completions, usage() only where it was asked

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cassert>
+#include <limits>
 
 #include "loadtest/mock/options.hpp"
+#include "loadtest/mock/prompt_tokens.hpp"
 #include "loadtest/mock/request_reader.hpp"
 
 namespace weir::loadtest::mock {
@@ -40,7 +42,9 @@ error_code copy_content(ondemand::value value, std::string& out) {
   return simdjson::SUCCESS;
 }
 
-error_code copy_last_user_text(ondemand::value messages, std::string& out) {
+// The last user message's text and, where the prompt is wished for, the canonical text of all.
+error_code take_messages(ondemand::value messages, const ask_wishes& wishes, completion_ask& ask,
+                         std::string& canonical) {
   ondemand::array list;
   if (const auto error = messages.get_array().get(list)) return error;
   for (auto message : list) {
@@ -59,7 +63,41 @@ error_code copy_last_user_text(ondemand::value messages, std::string& out) {
         if (const auto error = copy_content(value, content)) return error;
       }
     }
-    if (role == "user") out = std::move(content);
+    if (wishes.prompt) append_message(role, content, canonical);
+    if (wishes.text && role == "user") ask.text = std::move(content);
+  }
+  return simdjson::SUCCESS;
+}
+
+// A text, or the tokens themselves.
+error_code take_prompt(ondemand::value value, const ask_wishes& wishes, completion_ask& ask,
+                       std::string& canonical) {
+  ondemand::json_type type{};
+  if (const auto error = value.type().get(type)) return error;
+  if (!wishes.prompt || type != ondemand::json_type::array) {
+    if (const auto error = copy_content(value, ask.text)) return error;
+    if (wishes.prompt) canonical = ask.text;
+    return simdjson::SUCCESS;
+  }
+  ondemand::array tokens;
+  if (const auto error = value.get_array().get(tokens)) return error;
+  for (auto token : tokens) {
+    std::int64_t id = 0;
+    if (const auto error = token.get_int64().get(id)) return error;
+    if (id < 0 || id > std::numeric_limits<std::int32_t>::max()) return simdjson::NUMBER_OUT_OF_RANGE;
+    ask.prompt.push_back(static_cast<std::int32_t>(id));
+  }
+  return simdjson::SUCCESS;
+}
+
+error_code take_hints(ondemand::value value, completion_ask& ask) {
+  ondemand::array list;
+  if (value.get_array().get(list)) return simdjson::SUCCESS;  // null
+  for (auto one : list) {
+    std::int64_t at = 0;
+    if (const auto error = one.get_int64().get(at)) return error;
+    if (at < 0 || ask.checkpoint_at.size() == k_hints_max) return simdjson::NUMBER_OUT_OF_RANGE;
+    ask.checkpoint_at.push_back(at);
   }
   return simdjson::SUCCESS;
 }
@@ -88,7 +126,8 @@ error_code take_one_choice(ondemand::value value) {
   return count == 1 ? simdjson::SUCCESS : simdjson::NUMBER_OUT_OF_RANGE;
 }
 
-error_code take_field(std::string_view key, ondemand::value value, bool want_text, completion_ask& ask) {
+error_code take_field(std::string_view key, ondemand::value value, const ask_wishes& wishes,
+                      completion_ask& ask, std::string& canonical) {
   if (key == "model") return copy_string(value, ask.model);
   if (key == "stream") {
     bool wanted = false;
@@ -99,13 +138,22 @@ error_code take_field(std::string_view key, ondemand::value value, bool want_tex
   if (key == "stream_options") return take_stream_options(value, ask);
   if (key == "n") return take_one_choice(value);
   if (key == "mock_fault") return copy_string(value, ask.fault);
-  if (want_text && ask.chat && key == "messages") return copy_last_user_text(value, ask.text);
-  if (want_text && !ask.chat && key == "prompt") return copy_content(value, ask.text);
+  if (wishes.prompt && key == "weir_checkpoint_at") return take_hints(value, ask);
+  if (wishes.prompt && key == "cache_salt") {
+    std::string_view salt;
+    if (!value.get_string().get(salt)) ask.cache_salt = salt;
+    return simdjson::SUCCESS;
+  }
+  if (!wishes.text && !wishes.prompt) return simdjson::SUCCESS;
+  if (ask.chat && key == "messages") return take_messages(value, wishes, ask, canonical);
+  if (!ask.chat && key == "prompt") return take_prompt(value, wishes, ask, canonical);
   return simdjson::SUCCESS;
 }
 
-error_code take_fields(ondemand::object object, bool want_text, completion_ask& ask, std::string& at) {
+error_code take_fields(ondemand::object object, const ask_wishes& wishes, completion_ask& ask,
+                       std::string& at) {
   bool has_input = false;
+  std::string canonical;
   for (auto field : object) {
     std::string_view key;
     ondemand::value value;
@@ -113,16 +161,21 @@ error_code take_fields(ondemand::object object, bool want_text, completion_ask& 
     at = key;
     if (const auto error = field.value().get(value)) return error;
     has_input = has_input || key == (ask.chat ? "messages" : "prompt");
-    if (const auto error = take_field(at, value, want_text, ask)) return error;
+    if (const auto error = take_field(at, value, wishes, ask, canonical)) return error;
   }
   at = ask.chat ? "messages" : "prompt";
+  if (wishes.prompt) {
+    append_tokens(canonical, ask.prompt);
+    ask.prompt_tokens = static_cast<std::int64_t>(ask.prompt.size());
+    if (ask.prompt.empty()) return simdjson::EMPTY;
+  }
   return has_input ? simdjson::SUCCESS : simdjson::NO_SUCH_FIELD;
 }
 
 }  // namespace
 
 std::expected<completion_ask, std::string> parse_completion(ondemand::parser& parser, const std::string& body,
-                                                            bool chat, bool want_text) {
+                                                            bool chat, const ask_wishes& wishes) {
   assert(body.capacity() >= body.size() + simdjson::SIMDJSON_PADDING);
   completion_ask ask;
   ask.chat = chat;
@@ -133,7 +186,7 @@ std::expected<completion_ask, std::string> parse_completion(ondemand::parser& pa
   if (parser.iterate(view).get(document) || document.get_object().get(object))
     return std::unexpected("the body is not a JSON object");
   std::string at;
-  if (const auto error = take_fields(object, want_text, ask, at))
+  if (const auto error = take_fields(object, wishes, ask, at))
     return std::unexpected("'" + at + "': " + simdjson::error_message(error));
   if (document.current_location().error() != simdjson::OUT_OF_BOUNDS)
     return std::unexpected("bytes behind the JSON object");

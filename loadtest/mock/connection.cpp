@@ -202,6 +202,7 @@ void connection::gone() {
 void connection::close(last_act how) {
   if (!open_) return;
   open_ = false;
+  if (exchange_) exchange_->place.reset();
   auto& count = owner_.count();
   if (exchange_ && exchange_->writer) {
     count.running.add(-1);

@@ -33,13 +33,15 @@ class connection final : public std::enable_shared_from_this<connection> {
 
   struct exchange {
     std::optional<answer_writer> writer;  // absent for what is no completion
+    std::optional<replica::place> place;  // where a replica stands behind the mock
     std::optional<timer> pace;
     clock::time_point due;
     std::int64_t next_token = 0;
     fault wrong = fault::none;
     stage at = stage::first_token;
     last_act then = last_act::keep;
-    bool waiting = false;               // for the timer or its next turn
+    bool is_prefilled = false;
+    bool waiting = false;               // for the timer, its next turn or a place
     std::string_view close_field = {};  // says that the connection ends, where the client asked for it
   };
 
@@ -52,9 +54,15 @@ class connection final : public std::enable_shared_from_this<connection> {
   void route(const request& asked);
   void begin_completion(const request& asked, bool chat);
   void begin_answer(completion_ask ask);
+  void enter_queue(prompt asked);
+  void prefill_started(const replica::prefill& plan);
+  bool end_prefill();
+  void count_prompt();
   bool begin_status_fault();
   void answer(int status, std::string_view type, std::string_view body, std::string_view extra_fields = {});
   void refuse_malformed();
+  bool is_operator_route(std::string_view path, std::string_view method) const;
+  void operate(std::string_view path);
 
   void advance();
   bool step();  // false: something is waited for

@@ -5,8 +5,12 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
+
+#include "loadtest/mock/options.hpp"
+#include "loadtest/mock/replica.hpp"
 
 namespace weir::loadtest::mock {
 
@@ -44,6 +48,10 @@ struct alignas(k_cache_line_bytes) counters {
 
 using all_counters = std::vector<std::unique_ptr<counters>>;
 
-std::string metrics_text(const all_counters& all, const std::string& model);
+// Prometheus text in the names of the engine that the mock plays. `behind` may be null.
+std::string metrics_text(const all_counters& all, const mock_options& options, const replica* behind);
+
+// SGLang's /v1/loads.
+std::string loads_json(const all_counters& all, const mock_options& options, const replica* behind);
 
 }  // namespace weir::loadtest::mock

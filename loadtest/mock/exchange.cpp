@@ -2,12 +2,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <boost/asio/post.hpp>
 
 #include "loadtest/mock/connection.hpp"
 
 namespace weir::loadtest::mock {
 
 namespace {
+
+namespace asio = boost::asio;
 
 constexpr std::string_view k_json = "application/json";
 constexpr std::size_t k_out_bytes_max = 64 << 10;  // written before the socket is asked to take it
@@ -57,11 +60,26 @@ void connection::route(const request& asked) {
     answer(200, k_json, model_card(options));
   } else if (path == "/health" && get) {
     answer(200, k_json, "");
+  } else if (is_operator_route(path, asked.method)) {
+    operate(path);
   } else if (path == "/metrics" && get) {
     answer(200, "text/plain; version=0.0.4; charset=utf-8", owner_.metrics());
   } else {
     answer(404, k_json, R"({"detail":"Not Found"})");
   }
+}
+
+bool connection::is_operator_route(std::string_view path, std::string_view method) const {
+  const bool is_sglang = owner_.options().flavor == engine_flavor::sglang;
+  if (is_sglang && path == "/v1/loads") return method == "GET";
+  return owner_.behind() != nullptr && method == "POST" &&
+         path == (is_sglang ? "/flush_cache" : "/reset_prefix_cache");
+}
+
+void connection::operate(std::string_view path) {
+  if (path == "/v1/loads") return answer(200, k_json, owner_.loads());
+  owner_.behind()->clear_cache();
+  answer(200, k_json, "");
 }
 
 void connection::answer(int status, std::string_view type, std::string_view body,
@@ -73,11 +91,20 @@ void connection::answer(int status, std::string_view type, std::string_view body
 
 void connection::begin_completion(const request& asked, bool chat) {
   const auto& options = owner_.options();
-  auto ask = parse_completion(owner_.parser(), asked.body, chat, options.echo);
+  auto* const behind = owner_.behind();
+  auto ask = parse_completion(owner_.parser(), asked.body, chat,
+                              {.text = options.echo, .prompt = behind != nullptr});
   if (!ask) return answer(400, k_json, error_body(400, "BadRequestError", ask.error()));
   if (options.strict_model && ask->model != options.model) {
     const auto message = fmt::format("The model `{}` does not exist.", ask->model);
     return answer(404, k_json, error_body(404, "NotFoundError", message, "model"));
+  }
+  if (behind != nullptr && ask->prompt_tokens > options.context) {
+    const auto message = fmt::format(
+        "This model's maximum context length is {} tokens. However, your request has {} "
+        "input tokens.",
+        options.context, ask->prompt_tokens);
+    return answer(400, k_json, error_body(400, "BadRequestError", message));
   }
   const auto& wish = asked.fault.empty() ? ask->fault : asked.fault;
   const auto wrong = wish.empty() ? owner_.draw_fault() : find_fault(wish);
@@ -109,26 +136,69 @@ bool connection::begin_status_fault() {
 void connection::begin_answer(completion_ask ask) {
   auto& count = owner_.count();
   auto& x = *exchange_;
+  prompt asked{std::move(ask.prompt), std::move(ask.cache_salt), std::move(ask.checkpoint_at)};
   x.writer.emplace(std::move(ask), owner_.options(), owner_.answer_number(), now_s());
-  const auto prompt_tokens = x.writer->ask().prompt_tokens;
   count.running.add(1);
-  count.tokens_in_use.add(prompt_tokens + x.writer->token_count());
-  count.prompt_tokens.add(prompt_tokens);
-  count.cache_queries.add(prompt_tokens);
-  count.cache_hits.add(x.writer->cached_tokens());
+  count.tokens_in_use.add(x.writer->ask().prompt_tokens + x.writer->token_count());
   if (x.wrong == fault::keepalive_close) x.then = last_act::close;
   const auto& options = owner_.options();
   const bool stream = x.writer->ask().stream;
   const bool headless = x.wrong == fault::reset_before_head || x.wrong == fault::stall_before_head;
   if (stream && !headless) x.writer->head(x.close_field, out_);
+  if (owner_.behind() != nullptr) return enter_queue(std::move(asked));
+  count_prompt();
   const auto token_count = static_cast<double>(x.writer->token_count());
   const double wait_ms = options.ttft_ms + (stream ? 0 : options.itl_ms * std::max(token_count - 1, 0.0));
   if (wait_ms > 0) wait_for(wait_ms);
   advance();
 }
 
+void connection::count_prompt() {
+  auto& count = owner_.count();
+  const auto prompt_tokens = exchange_->writer->ask().prompt_tokens;
+  count.prompt_tokens.add(prompt_tokens);
+  count.cache_queries.add(prompt_tokens);
+  count.cache_hits.add(exchange_->writer->cached_tokens());
+}
+
+void connection::enter_queue(prompt asked) {
+  auto& x = *exchange_;
+  x.waiting = true;
+  auto& io = owner_.io();
+  x.place.emplace(
+      owner_.behind()->submit(std::move(asked), [&io, mine = weak_from_this()](const replica::prefill& plan) {
+        asio::post(io, [mine, plan] {
+          if (const auto self = mine.lock()) self->prefill_started(plan);
+        });
+      }));
+  advance();
+}
+
+void connection::prefill_started(const replica::prefill& plan) {
+  if (!open_ || !exchange_ || !exchange_->place || exchange_->place->number() != plan.number) return;
+  auto& x = *exchange_;
+  x.waiting = false;
+  x.writer->set_cached_tokens(plan.cached_tokens);
+  count_prompt();
+  x.due = plan.due;
+  wait_for(owner_.options().ttft_ms);
+  advance();
+}
+
+// True while what follows the prefill takes its time.
+bool connection::end_prefill() {
+  auto& x = *exchange_;
+  x.is_prefilled = true;
+  owner_.behind()->prefilled(x.place->number());
+  const auto more = x.writer->token_count() - 1;
+  if (x.writer->ask().stream || more < 1 || owner_.token_ms() <= 0) return false;
+  wait_for(owner_.token_ms() * static_cast<double>(more));
+  return true;
+}
+
 bool connection::first_token() {
   auto& x = *exchange_;
+  if (x.place && !x.is_prefilled && end_prefill()) return true;
   if (x.wrong == fault::reset_before_head) {
     close(last_act::reset);
     return false;
@@ -155,12 +225,13 @@ bool connection::first_token() {
 
 bool connection::tokens() {
   auto& x = *exchange_;
-  const auto& options = owner_.options();
   const auto& writer = *x.writer;
   const auto half = writer.token_count() / 2;
   const auto first = x.next_token;
-  const bool paced = options.itl_ms > 0;
-  for (std::int64_t n = paced ? 1 : options.burst; n > 0 && x.next_token < writer.token_count(); --n) {
+  const auto token_ms = owner_.token_ms();
+  const bool paced = token_ms > 0;
+  for (std::int64_t n = paced ? 1 : owner_.options().burst; n > 0 && x.next_token < writer.token_count();
+       --n) {
     if (x.next_token == half && x.wrong != fault::none) {
       if (!out_.empty() && !flush()) return false;
       if (deviate_mid_stream()) return open_ && exchange_ && x.at == stage::ending;
@@ -173,7 +244,7 @@ bool connection::tokens() {
     return true;
   }
   if (paced) {
-    wait_for(options.itl_ms);
+    wait_for(token_ms);
   } else if (x.next_token / k_tokens_at_once != first / k_tokens_at_once) {
     yield();
   }

@@ -6,10 +6,12 @@
 #include <csignal>
 #include <cstdio>
 #include <numeric>
+#include <optional>
 #include <thread>
 
 #include "loadtest/endpoint.hpp"
 #include "loadtest/file_limit.hpp"
+#include "loadtest/mock/kv_publisher.hpp"
 #include "loadtest/mock/worker.hpp"
 
 namespace weir::loadtest::mock {
@@ -24,16 +26,23 @@ std::string url_of(const boost::asio::ip::tcp::endpoint& at) {
 void serve_at(const mock_options& options, const boost::asio::ip::tcp::endpoint& wanted) {
   all_counters all;
   for (int i = 0; i < options.threads; ++i) all.push_back(std::make_unique<counters>());
+  std::optional<replica> behind;
+  if (options.replica.is_on) behind.emplace(options.replica);
+  auto* const shared = behind ? &*behind : nullptr;
   std::vector<std::unique_ptr<worker>> workers;
-  workers.push_back(std::make_unique<worker>(options, all, 0, wanted));
+  workers.push_back(std::make_unique<worker>(options, all, shared, 0, wanted));
   const auto bound = workers[0]->local_endpoint();
   for (std::size_t i = 1; i < all.size(); ++i)
-    workers.push_back(std::make_unique<worker>(options, all, i, bound));
+    workers.push_back(std::make_unique<worker>(options, all, shared, i, bound));
   boost::asio::signal_set signals(workers[0]->io(), SIGTERM, SIGINT);
   signals.async_wait([&workers](boost::system::error_code, int) {
     for (auto& one : workers) one->stop();
   });
   std::printf("listening on %s\n", url_of(bound).c_str());
+  if (shared != nullptr && shared->publisher() != nullptr) {
+    std::printf("kv events on %s\n", shared->publisher()->endpoint().c_str());
+    std::printf("kv replay on %s\n", shared->publisher()->replay_endpoint().c_str());
+  }
   std::fflush(stdout);
   std::vector<std::jthread> threads;
   for (std::size_t i = 1; i < workers.size(); ++i)
@@ -52,6 +61,9 @@ std::expected<void, std::string> serve(const mock_options& options) {
   raise_file_limit();
   try {
     serve_at(options, *wanted);
+  } catch (const zmq::error_t& e) {
+    return std::unexpected(fmt::format("{}, {}: {}", options.replica.events.endpoint,
+                                       options.replica.events.replay_endpoint, e.what()));
   } catch (const boost::system::system_error& e) {
     return std::unexpected(fmt::format("{}: {}", options.listen, e.code().message()));
   }

@@ -23,9 +23,9 @@ std::uint64_t mix(std::uint64_t x) {  // splitmix64: one to one
 
 }  // namespace
 
-worker::worker(const mock_options& options, const all_counters& all, std::size_t index,
+worker::worker(const mock_options& options, const all_counters& all, replica* behind, std::size_t index,
                const asio::ip::tcp::endpoint& endpoint)
-    : options_(options), all_(all), index_(index), random_(options.seed + index) {
+    : options_(options), all_(all), behind_(behind), index_(index), random_(options.seed + index) {
   acceptor_.open(endpoint.protocol());
   acceptor_.set_option(asio::socket_base::reuse_address(true));
   if (options.threads > 1) acceptor_.set_option(reuse_port(true));

@@ -32,7 +32,8 @@ class connection;
 class worker final {
  public:
   // Listens at `endpoint`, whose port may be taken by other workers already.
-  worker(const mock_options& options, const all_counters& all, std::size_t index,
+  // `behind` may be null; it outlives the worker.
+  worker(const mock_options& options, const all_counters& all, replica* behind, std::size_t index,
          const boost::asio::ip::tcp::endpoint& endpoint);
 
   boost::asio::ip::tcp::endpoint local_endpoint() const { return acceptor_.local_endpoint(); }
@@ -42,7 +43,10 @@ class worker final {
 
   const mock_options& options() const noexcept { return options_; }
   counters& count() noexcept { return *all_[index_]; }
-  std::string metrics() const { return metrics_text(all_, options_.model); }
+  std::string metrics() const { return metrics_text(all_, options_, behind_); }
+  std::string loads() const { return loads_json(all_, options_, behind_); }
+  replica* behind() const noexcept { return behind_; }  // null: a mock of set times
+  double token_ms() const { return options_.itl_ms + (behind_ != nullptr ? behind_->token_ms() : 0); }
   simdjson::ondemand::parser& parser() noexcept { return parser_; }
   std::array<char, k_scratch_bytes>& scratch() noexcept { return scratch_; }
 
@@ -63,6 +67,7 @@ class worker final {
 
   const mock_options& options_;
   const all_counters& all_;
+  replica* behind_;
   std::size_t index_;
   std::mt19937_64 random_;
   std::uint64_t answers_ = 0;

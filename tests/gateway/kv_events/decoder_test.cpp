@@ -1,55 +1,13 @@
-#include "gateway/kv_events/decoder.hpp"
-
 #include <catch2/catch.hpp>
 #include <functional>
-#include <nlohmann/json.hpp>
 #include <random>
-#include <string>
+
+#include "tests/gateway/kv_events/event_payloads.hpp"
 
 namespace weir::gateway::kv_events {
 namespace {
 
-namespace index = prefix_index;
-using json = nlohmann::json;
-using bytes = std::vector<std::uint8_t>;
-
-std::expected<decoded_batch, std::string> decode(const bytes& payload) {
-  return decode_batch(std::as_bytes(std::span(payload)));
-}
-
-bytes packed(const json& value) {
-  return json::to_msgpack(value);
-}
-
-bytes packed_event(const json& event) {
-  return packed(json::array({1.5, json::array({event}), 0}));
-}
-
-json digest(std::uint8_t last) {
-  std::vector<std::uint8_t> out(32, 0xab);
-  for (std::size_t i = 24; i < 31; ++i) out[i] = 0;
-  out[31] = last;
-  return json::binary(out);
-}
-
-const json k_four = {1, 2, 3, 4};
-const json k_observed = {{"type", "BlockStored"},
-                         {"block_hashes", {0xf000000000000001ULL, 2}},
-                         {"parent_block_hash", nullptr},
-                         {"token_ids", k_four},
-                         {"block_size", 2},
-                         {"lora_id", nullptr},
-                         {"medium", "GPU"},
-                         {"lora_name", nullptr},
-                         {"extra_keys", {nullptr, nullptr}},
-                         {"group_idx", 0},
-                         {"kv_cache_spec_kind", "full_attention"}};
-
-json observed_with(const json& changes) {
-  auto out = k_observed;
-  out.update(changes);
-  return out;
-}
+using namespace testing;
 
 // What an event of two blocks of two tokens must come to, but for what a row changes.
 index::kv_stored two_blocks(const std::function<void(index::kv_stored&)>& change = {}) {
@@ -79,32 +37,37 @@ struct stored_row {
   index::kv_stored expected;
 };
 
-std::vector<stored_row> generations() {
-  const json first = 0xf000000000000001ULL;
-  const json negative = static_cast<std::int64_t>(0xf000000000000001ULL);
-  const json hashes = {first, 2};
-  const auto array = [&](std::initializer_list<json> rest) {
-    json out = {"BlockStored", hashes, nullptr, k_four, 2, nullptr};
-    for (const auto& one : rest) out.push_back(one);
-    return out;
-  };
+const json k_hashes = {0xf000000000000001ULL, 2};
+
+json array_of(std::initializer_list<json> rest) {
+  json out = {"BlockStored", k_hashes, nullptr, k_four, 2, nullptr};
+  for (const auto& one : rest) out.push_back(one);
+  return out;
+}
+
+std::vector<stored_row> vllm_arrays() {
   return {
-      {"vllm: the first arrays", array({}), two_blocks()},
-      {"vllm: arrays with medium", array({"CPU"}),
+      {"vllm: the first arrays", array_of({}), two_blocks()},
+      {"vllm: arrays with medium", array_of({"CPU"}),
        two_blocks([](auto& e) { e.medium = index::kv_medium::host; })},
-      {"vllm: arrays with a LoRA's name", array({"GPU", "tuned"}),
+      {"vllm: arrays with a LoRA's name", array_of({"GPU", "tuned"}),
        two_blocks([](auto& e) { e.adapter = "tuned"; })},
-      {"vllm: arrays with extra keys", array({"GPU", nullptr, {{"salt"}, nullptr}}),
+      {"vllm: arrays with extra keys", array_of({"GPU", nullptr, {{"salt"}, nullptr}}),
        two_blocks([](auto& e) { e.cache_salt = "salt"; })},
-      {"vllm: arrays with a group", array({"GPU", nullptr, {nullptr, nullptr}, 3}),
+      {"vllm: arrays with a group", array_of({"GPU", nullptr, {nullptr, nullptr}, 3}),
        two_blocks([](auto& e) { e.group = index::kv_group::other, e.group_index = 3; })},
-      {"vllm: arrays with a kind", array({"GPU", nullptr, nullptr, 3, "mla_attention", nullptr}),
+      {"vllm: arrays with a kind", array_of({"GPU", nullptr, nullptr, 3, "mla_attention", nullptr}),
        two_blocks([](auto& e) { e.group_index = 3; })},
-      {"vllm: arrays with locality", array({"GPU", nullptr, nullptr, 0, "full_attention", nullptr, "LOCAL"}),
-       two_blocks()},
+      {"vllm: arrays with locality",
+       array_of({"GPU", nullptr, nullptr, 0, "full_attention", nullptr, "LOCAL"}), two_blocks()},
       {"vllm: arrays of days to come",
-       array({"FS", nullptr, nullptr, 0, "full_attention", 7, nullptr, {{"x", {1}}}}),
+       array_of({"FS", nullptr, nullptr, 0, "full_attention", 7, nullptr, {{"x", {1}}}}),
        two_blocks([](auto& e) { e.medium = index::kv_medium::storage; })},
+  };
+}
+
+std::vector<stored_row> vllm_maps() {
+  return {
       {"vllm: maps", k_observed, two_blocks()},
       {"vllm: maps, further keys", observed_with({{"remaining_copy_counts", {1, {{"deep", {2}}}}}}),
        two_blocks()},
@@ -131,27 +94,40 @@ std::vector<stored_row> generations() {
       {"vllm: sliding window", observed_with({{"kv_cache_spec_kind", "sliding_window"}}),
        two_blocks([](auto& e) { e.group = index::kv_group::other; })},
       {"sink attention", observed_with({{"kv_cache_spec_kind", "sink_full_attention"}}), two_blocks()},
+  };
+}
+
+std::vector<stored_row> others() {
+  const json negative = static_cast<std::int64_t>(0xf000000000000001ULL);
+  return {
       {"fewer tokens than hashes", observed_with({{"token_ids", {1, 2, 3}}}),
        two_blocks([](auto& e) { e.hashes.resize(1), e.tokens.resize(2); })},
       {"more tokens than hashes", observed_with({{"token_ids", {1, 2, 3, 4, 5, 6}}}), two_blocks()},
       {"sglang: signed hashes",
        {"BlockStored", {negative, 2}, negative, k_four, 2, nullptr},
        two_blocks([](auto& e) { e.parent = 0xf000000000000001ULL; })},
-      {"sglang: host memory", array({"CPU_TIER1"}),
+      {"sglang: host memory", array_of({"CPU_TIER1"}),
        two_blocks([](auto& e) { e.medium = index::kv_medium::host; })},
-      {"sglang: the second tier", array({"CPU_TIER2"}),
+      {"sglang: the second tier", array_of({"CPU_TIER2"}),
        two_blocks([](auto& e) { e.medium = index::kv_medium::host; })},
-      {"sglang: a salt", array({"GPU", {{"session_id", "s"}, {"cache_salt", "salt"}}}),
+      {"sglang: a salt", array_of({"GPU", {{"session_id", "s"}, {"cache_salt", "salt"}}}),
        two_blocks([](auto& e) { e.cache_salt = "salt"; })},
-      {"sglang: no salt", array({"GPU", {{"cache_salt", nullptr}}}), two_blocks()},
+      {"sglang: no salt", array_of({"GPU", {{"cache_salt", nullptr}}}), two_blocks()},
       {"pairs under speculation",
-       {"BlockStored", hashes, nullptr, {{1, 2}, {2, 3}, {3, 4}, {4, 5}}, 2, nullptr},
+       {"BlockStored", k_hashes, nullptr, {{1, 2}, {2, 3}, {3, 4}, {4, 5}}, 2, nullptr},
        two_blocks()},
       {"object storage", observed_with({{"medium", "OBJ"}}),
        two_blocks([](auto& e) { e.medium = index::kv_medium::storage; })},
       {"storage", observed_with({{"medium", "STORAGE"}}),
        two_blocks([](auto& e) { e.medium = index::kv_medium::storage; })},
   };
+}
+
+std::vector<stored_row> generations() {
+  std::vector<stored_row> out;
+  for (const auto& rows : {vllm_arrays(), vllm_maps(), others()})
+    out.insert(out.end(), rows.begin(), rows.end());
+  return out;
 }
 
 TEST_CASE("stored blocks mean the same in every form") {
@@ -269,98 +245,6 @@ TEST_CASE("what is no evidence for prefixes of text is left out and counted") {
     CHECK(decoded->skipped.*one.counted == 1);
     CHECK(decoded->skipped.total() == 1);
   }
-}
-
-struct fault_row {
-  const char* says;  // part of the error
-  bytes payload;
-};
-
-bytes nested(int depth) {
-  bytes out(static_cast<std::size_t>(depth), 0x91);
-  out.push_back(0xc0);
-  return out;
-}
-
-bytes unknown_event_holding(const bytes& value) {
-  bytes out = {0x93, 0x01, 0x91, 0x92, 0xa1, 'X'};
-  out.insert(out.end(), value.begin(), value.end());
-  out.push_back(0xc0);
-  return out;
-}
-
-std::vector<fault_row> faults() {
-  const auto with = [](const json& changes) { return packed_event(observed_with(changes)); };
-  auto behind = packed_event(k_observed);
-  behind.push_back(0xc0);
-  bytes many_events = {0x92, 0x01, 0xdd, 0x00, 0x01, 0x00, 0x01};
-  many_events.insert(many_events.end(), 0x10001, 0xc0);
-  bytes many_hashes = {0x92, 0x01, 0x91, 0x92, 0xac};
-  for (const char c : std::string("BlockRemoved")) many_hashes.push_back(static_cast<std::uint8_t>(c));
-  many_hashes.insert(many_hashes.end(), {0xdd, 0x00, 0x10, 0x00, 0x01});
-  many_hashes.insert(many_hashes.end(), 0x100001, 0x01);
-  return {
-      {"end within an item", {}},
-      {"end within an item", {0x92, 0xcb, 0x00}},
-      {"never uses", {0xc1}},
-      {"count goes beyond", {0xdd, 0xff, 0xff, 0xff, 0xff}},
-      {"count goes beyond", {0xdf, 0x00, 0x00, 0x00, 0x01, 0xa1}},
-      {"length goes beyond", {0x82, 0xdb, 0xff, 0xff, 0xff, 0xff, 0x00, 0x00}},
-      {"neither a map nor an array", packed("text")},
-      {"bytes behind the batch", behind},
-      {"no events", packed(json::array({1.5}))},
-      {"no events", packed({{"ts", 1}})},
-      {"events twice",
-       {0x82, 0xa6, 'e', 'v', 'e', 'n', 't', 's', 0x90, 0xa6, 'e', 'v', 'e', 'n', 't', 's', 0x90}},
-      {"key of the batch", {0x81, 0x01, 0x02}},
-      {"time is no number", packed(json::array({"now", json::array()}))},
-      {"events are no array", packed(json::array({1, 2}))},
-      {"rank is no small number", packed(json::array({1, json::array(), -1}))},
-      {"rank is no small number", packed(json::array({1, json::array(), 1 << 20}))},
-      {"too many events", many_events},
-      {"event 0: block_hashes: too many hashes", many_hashes},
-      {"nested too deep", unknown_event_holding(nested(40))},
-      {"event 0: neither", packed_event(7)},
-      {"event 0: an empty array", packed_event(json::array())},
-      {"event 0: no type", packed_event({{"block_hashes", {1}}})},
-      {"event 0: type: no string", packed_event({1, 2})},
-      {"event 0: no block_hashes", packed_event(json::array({"BlockStored"}))},
-      {"event 0: block_hashes: no array", with({{"block_hashes", nullptr}})},
-      {"block_hashes: a hash is neither", with({{"block_hashes", {1.5}}})},
-      {"block_hashes: a hash is neither", with({{"block_hashes", {nullptr, 1}}})},
-      {"block_hashes: a hash of no or too many", with({{"block_hashes", {json::binary({})}}})},
-      {"block_hashes: a hash of no or too many",
-       with({{"block_hashes", {json::binary(std::vector<std::uint8_t>(65))}}})},
-      {"parent_block_hash: a hash is neither", with({{"parent_block_hash", "x"}})},
-      {"token_ids: an integer out of range", with({{"token_ids", {-1, 2}}})},
-      {"token_ids: an integer out of range", with({{"token_ids", {0x80000000U, 2}}})},
-      {"token_ids: no integer", with({{"token_ids", {1.0, 2}}})},
-      {"token_ids: an entry that is neither", with({{"token_ids", {{1, 2, 3}}}})},
-      {"token_ids: a pair of other things", with({{"token_ids", {{1, "x"}}}})},
-      {"token_ids: no integer", with({{"token_ids", {{{1, 2}, 2}}}})},
-      {"block_size: an integer out of range", with({{"block_size", -1}})},
-      {"block_size: an integer out of range", with({{"block_size", 0xffffffffffffffffULL}})},
-      {"block_size: 0, yet there are tokens", with({{"block_size", 0}})},
-      {"medium: no string", with({{"medium", 1}})},
-      {"lora_name: too long", with({{"lora_name", std::string(1025, 'x')}})},
-      {"group_idx: an integer out of range", with({{"group_idx", -1}})},
-      {"extra_keys: too long", with({{"extra_keys", {{std::string(1025, 'x')}}}})},
-      {"extra_keys: no array", with({{"extra_keys", "x"}})},
-      {"lora_name: a key is no string",
-       {0x92, 0x01, 0x91, 0x98, 0xab, 'B',  'l',  'o',  'c',  'k',  'S',  't',  'o', 'r',
-        'e',  'd',  0x91, 0x01, 0xc0, 0x91, 0x01, 0x01, 0xc0, 0xc0, 0x81, 0x01, 0x01}},
-  };
-}
-
-TEST_CASE("what breaks the form of events is named") {
-  for (const auto& row : faults()) {
-    const auto decoded = decode(row.payload);
-    INFO(row.says);
-    REQUIRE_FALSE(decoded);
-    CHECK_THAT(decoded.error(), Catch::Matchers::Contains(row.says));
-  }
-  const bytes huge(k_payload_bytes_max + 1);
-  CHECK_THAT(decode(huge).error(), Catch::Matchers::Contains("too many bytes"));
 }
 
 TEST_CASE("no cut and no changed byte of a batch does harm") {

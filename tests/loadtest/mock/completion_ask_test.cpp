@@ -8,7 +8,7 @@ namespace {
 std::expected<completion_ask, std::string> parse(std::string body, bool chat = true) {
   simdjson::ondemand::parser parser;
   body.reserve(body.size() + simdjson::SIMDJSON_PADDING);
-  return parse_completion(parser, body, chat, true);
+  return parse_completion(parser, body, chat, {.text = true});
 }
 
 TEST_CASE("a chat request is read") {
@@ -34,6 +34,40 @@ TEST_CASE("null means absent") {
   CHECK_FALSE(ask->stream);
   CHECK_FALSE(ask->include_usage);
   CHECK(ask->text == "x");
+}
+
+std::expected<completion_ask, std::string> parse_prompt(std::string body, bool chat = false) {
+  simdjson::ondemand::parser parser;
+  body.reserve(body.size() + simdjson::SIMDJSON_PADDING);
+  return parse_completion(parser, body, chat, {.prompt = true});
+}
+
+TEST_CASE("a prompt's tokens are read, as ids or out of its text") {
+  const auto ids =
+      parse_prompt(R"({"cache_salt":"s","prompt":[0,5,2147483647],"weir_checkpoint_at":[64,0],"model":"m"})");
+  REQUIRE(ids);
+  CHECK(ids->prompt == std::vector<std::int32_t>{0, 5, 2147483647});
+  CHECK(ids->prompt_tokens == 3);
+  CHECK(ids->cache_salt == "s");
+  CHECK(ids->checkpoint_at == std::vector<std::int64_t>{64, 0});
+  const auto text = parse_prompt(R"({"prompt":"abcde","cache_salt":null,"weir_checkpoint_at":null})");
+  REQUIRE(text);
+  CHECK(text->prompt == std::vector<std::int32_t>{0x64636261, 0x65});
+  const auto chat =
+      parse_prompt(R"({"messages":[{"content":[{"text":"b"},{"text":"c"}],"role":"a"}]})", true);
+  REQUIRE(chat);
+  CHECK(chat->prompt == std::vector<std::int32_t>{0x63620a61, 0x0a});
+  CHECK(chat->text.empty());
+}
+
+TEST_CASE("what is no prompt is refused") {
+  const auto* body =
+      GENERATE(R"({"prompt":[]})", R"({"prompt":""})", R"({"prompt":[-1]})", R"({"prompt":[2147483648]})",
+               R"({"prompt":[1.5]})", R"({"prompt":["a"]})", R"({"prompt":[[1]]})", R"({"prompt":null})",
+               R"({"cache_salt":"s"})", R"({"prompt":[1],"weir_checkpoint_at":[-1]})",
+               R"({"prompt":[1],"weir_checkpoint_at":["x"]})");
+  INFO(body);
+  CHECK_FALSE(parse_prompt(body));
 }
 
 TEST_CASE("what is no completion request is refused") {
