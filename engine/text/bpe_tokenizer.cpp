@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "engine/text/hash_bytes.hpp"
+#include "engine/text/nfc.hpp"
 #include "engine/text/safe_cut.hpp"
 #include "engine/text/text_splitter.hpp"
 #include "engine/text/utf8.hpp"
@@ -25,6 +26,7 @@ class bpe_tokenizer final : public tokenizer {
         all_(added_, true),
         plain_(added_, false),
         published_cuts_(parts.published_cuts),
+        nfc_(parts.nfc ? std::make_unique<const nfc_normalizer>() : nullptr),
         fingerprint_(parts.fingerprint_seed ^ static_cast<std::uint64_t>(parts.pattern)) {
     vocab_size_ = std::max(model_.size(), added_.empty() ? 0 : added_.back().id + 1);
     for (std::int32_t id = 0; id < vocab_size_; ++id) {
@@ -120,13 +122,18 @@ class bpe_tokenizer final : public tokenizer {
       if (at == text.size()) break;
       const utf8_step step = next_char(text.substr(at, 4));
       if (step.status != utf8_status::valid) {
-        encode_valid(text.substr(valid, at - valid), out);
+        encode_raw(text.substr(valid, at - valid), out);
         for (std::size_t i = 0; i < step.size; ++i) model_.encode_piece(text.substr(at + i, 1), out);
         valid = at + step.size;
       }
       at += step.size;
     }
-    encode_valid(text.substr(valid), out);
+    encode_raw(text.substr(valid), out);
+  }
+
+  void encode_raw(std::string_view text, std::vector<std::int32_t>& out) const {
+    nfc_ == nullptr || nfc_->is_plain(text) ? encode_valid(text, out)
+                                            : encode_valid(nfc_->normalized(text), out);
   }
 
   void encode_valid(std::string_view text, std::vector<std::int32_t>& out) const {
@@ -148,6 +155,7 @@ class bpe_tokenizer final : public tokenizer {
   content_index all_;
   content_index plain_;
   bool published_cuts_;
+  std::unique_ptr<const nfc_normalizer> nfc_;  // or null
   std::int32_t vocab_size_ = 0;
   std::uint64_t fingerprint_;
 };

@@ -17,6 +17,7 @@ struct bpe_parts {
   split_pattern pattern;
   std::vector<added_token> added;      // ids and contents unique, contents not empty
   bool published_cuts = false;         // those of text_splitter.hpp
+  bool nfc = false;                    // normalize text to form C first: ids are those of the normalized text
   std::uint64_t fingerprint_seed = 0;  // of whatever decides ids besides the tokens' bytes
 };
 

@@ -44,14 +44,16 @@ std::string shown(std::string_view text) {
   return "\"" + std::string(text.substr(0, 64)) + "\"";
 }
 
-result<void> check_normalizer(dom::element root) {
-  if (is_absent(root, "normalizer")) return {};
+// Whether it is form C; nothing otherwise.
+result<bool> read_normalizer(dom::element root) {
+  if (is_absent(root, "normalizer")) return false;
   const dom::element normalizer = root["normalizer"];
   dom::array parts;
   const std::string_view type = text_of(normalizer, "type");
   if (type == "Sequence" && normalizer["normalizers"].get(parts) == simdjson::SUCCESS && parts.size() == 0) {
-    return {};
+    return false;
   }
+  if (type == "NFC") return true;
   return unsupported("normalizer " + shown(type));
 }
 
@@ -97,7 +99,7 @@ result<split_pattern> read_pattern(dom::element root) {
   return *known;
 }
 
-result<std::vector<added_token>> read_added(dom::element root) {
+result<std::vector<added_token>> read_added(dom::element root, bool normalizes) {
   std::vector<added_token> out;
   if (is_absent(root, "added_tokens")) return out;
   dom::array list;
@@ -116,6 +118,9 @@ result<std::vector<added_token>> read_added(dom::element root) {
     for (const std::string_view flag : {"single_word", "lstrip", "rstrip"}) {
       if (is_true(entry, flag))
         return unsupported("added token " + shown(content) + ": " + std::string(flag));
+    }
+    if (normalizes && is_true(entry, "normalized")) {
+      return unsupported("added token " + shown(content) + ": normalized");
     }
     out.push_back({std::string(content), static_cast<std::int32_t>(id), is_true(entry, "special")});
     if (out.size() > static_cast<std::size_t>(k_specials_max)) return malformed("too many added tokens");
@@ -226,10 +231,11 @@ result<std::shared_ptr<const tokenizer>> make_hugging_face_tokenizer(std::string
   }
   if (root["model"].get(model) != simdjson::SUCCESS) return malformed("model is missing");
   if (auto ok = check_model(model); !ok) return std::unexpected(ok.error());
-  if (auto ok = check_normalizer(root); !ok) return std::unexpected(ok.error());
+  const auto nfc = read_normalizer(root);
+  if (!nfc) return std::unexpected(nfc.error());
   const auto pattern = read_pattern(root);
   if (!pattern) return std::unexpected(pattern.error());
-  auto added = read_added(root);
+  auto added = read_added(root, *nfc);
   if (!added) return std::unexpected(added.error());
   auto vocab = read_vocabulary(model);
   if (!vocab) return std::unexpected(vocab.error());
@@ -244,10 +250,12 @@ result<std::shared_ptr<const tokenizer>> make_hugging_face_tokenizer(std::string
   if (!bpe) return malformed("model: " + bpe.error().detail);
   const std::string_view rules(reinterpret_cast<const char*>(merges->data()),
                                merges->size() * sizeof(merge_rule));
-  return make_bpe_tokenizer({.model = std::move(*bpe),
-                             .pattern = *pattern,
-                             .added = std::move(*added),
-                             .fingerprint_seed = hash_bytes(rules, ignore_merges ? 2 : 1)});
+  return make_bpe_tokenizer(
+      {.model = std::move(*bpe),
+       .pattern = *pattern,
+       .added = std::move(*added),
+       .nfc = *nfc,
+       .fingerprint_seed = hash_bytes(rules, (ignore_merges ? 2 : 0) + (*nfc ? 1 : 0))});
 }
 
 }  // namespace weir::engine::text
