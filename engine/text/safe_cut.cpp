@@ -16,6 +16,7 @@ bool may_end_left(const unicode_classes& classes, std::string_view left) {
 bool may_begin_right(const unicode_classes& classes, std::string_view right) {
   const utf8_step step = next_char(right);
   if (step.status != utf8_status::valid || step.code_point == '\'') return false;
+  if (step.code_point >= 0x3040 && step.code_point <= 0x30FF) return false;
   return (classes.flags(step.code_point) & (k_letter | k_number | k_upper | k_lower | k_han)) == 0;
 }
 

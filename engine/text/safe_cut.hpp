@@ -1,7 +1,8 @@
 // Where a text may be cut in two whose pieces are those of the whole, for every pre-tokenizer pattern here:
-// behind a letter or number and before a character that is no letter, number, mark or apostrophe. No pattern
-// has a piece that goes on from a letter or number to such a character, none looks back, and what a pattern
-// looks ahead for is decided the same by the end of the text as by such a character. Pure; any thread.
+// behind a letter or number and before a character that is no letter, number, mark or apostrophe and not of
+// the kana blocks, whose punctuation DeepSeek's pattern counts as kana. No pattern has a piece that goes on
+// from a letter or number to such a character, none looks back, and what a pattern looks ahead for is decided
+// the same by the end of the text as by such a character. Pure; any thread.
 #pragma once
 
 #include <cstddef>

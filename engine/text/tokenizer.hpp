@@ -1,6 +1,7 @@
-// Byte-level BPE in the tiktoken rank-file format with Kimi's pre-tokenizer pattern and the special tokens of
-// tokenizer_config.json. Exact: the same ids as the published Python tokenizer for any UTF-8 text, linear in
-// the text's length also for one endless word. Immutable after load(); any thread.
+// Byte-level BPE tokenizers: Kimi's (tiktoken ranks, its pattern and cuts, the special tokens of
+// tokenizer_config.json), OpenAI's named encodings, and Hugging Face's tokenizer.json. Exact: the same ids as
+// the published implementation for any UTF-8 text, O(n log n) in the text's length also for one endless word.
+// Immutable after load(); any thread.
 #pragma once
 
 #include <cstdint>
@@ -27,12 +28,14 @@ class tokenizer {
  public:
   virtual ~tokenizer() = default;
 
-  // Reads DIR/tiktoken.model and DIR/tokenizer_config.json. A malformed file is errc::bad_model naming file
-  // and line.
+  // Reads what is there of: NAME.tiktoken of a named encoding; tiktoken.model with tokenizer_config.json;
+  // tokenizer.json. A malformed file is errc::bad_model naming file and place, one that needs what is not
+  // built in errc::unsupported naming that.
   static result<std::shared_ptr<const tokenizer>> load(const std::filesystem::path& dir);
 
   // Appends the ids of `text` to `out`. Special tokens inside the text are ordinary text: nothing a user
-  // writes becomes one. Invalid UTF-8 is encoded byte by byte and round-trips.
+  // writes becomes one (but a tokenizer.json may name tokens that are matched and not special). Invalid UTF-8
+  // is encoded byte by byte and round-trips.
   void encode(std::string_view text, std::vector<std::int32_t>& out) const;
 
   // The same in slices: the ids of all slices of a text are those of the text when each slice but the last

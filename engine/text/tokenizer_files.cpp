@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "engine/text/bpe_tokenizer.hpp"
 #include "engine/text/token_table.hpp"
 
 namespace weir::engine::text {
@@ -52,8 +53,8 @@ std::optional<std::int32_t> parse_id(std::string_view digits) {
   return value;
 }
 
-std::unexpected<error> bad_line(std::size_t line, std::string_view what) {
-  return fail(errc::bad_model, "tiktoken.model line " + std::to_string(line) + ": " + std::string(what));
+std::unexpected<error> bad_file(std::string_view name, std::string_view what) {
+  return fail(errc::bad_model, std::string(name) + std::string(what));
 }
 
 std::unexpected<error> bad_config(std::string_view what) {
@@ -83,15 +84,17 @@ result<void> add_special(std::string_view key, const simdjson::dom::element& ent
 
 }  // namespace
 
-result<std::vector<std::string>> parse_rank_file(std::string_view file) {
+result<std::vector<std::string>> parse_rank_file(std::string_view file, std::string_view name) {
+  const auto bad_line = [name](std::size_t line, const std::string& what) {
+    return bad_file(name, " line " + std::to_string(line) + ": " + what);
+  };
   if (file.size() > k_rank_file_bytes_max) {
-    return fail(errc::bad_model,
-                "tiktoken.model is larger than " + std::to_string(k_rank_file_bytes_max) + " bytes");
+    return bad_file(name, " is larger than " + std::to_string(k_rank_file_bytes_max) + " bytes");
   }
   if (file.ends_with('\n')) file.remove_suffix(1);
   const auto lines = static_cast<std::size_t>(std::count(file.begin(), file.end(), '\n')) + 1;
   if (lines > static_cast<std::size_t>(k_tokens_max)) {
-    return fail(errc::bad_model, "tiktoken.model has more than " + std::to_string(k_tokens_max) + " lines");
+    return bad_file(name, " has more than " + std::to_string(k_tokens_max) + " lines");
   }
   std::vector<std::string> tokens(lines);
   for (std::size_t number = 1; number <= lines; ++number) {
@@ -140,6 +143,52 @@ result<std::vector<std::string>> parse_tokenizer_config(std::string_view file, s
   const auto twice = std::adjacent_find(sorted.begin(), sorted.end());
   if (twice != sorted.end()) return bad_config("two special tokens are both " + *twice);
   return specials;
+}
+
+std::span<const named_encoding> named_encodings() {
+  static const named_encoding encodings[] = {
+      {"cl100k_base",
+       split_pattern::cl100k,
+       {{"<|endoftext|>", 100257},
+        {"<|fim_prefix|>", 100258},
+        {"<|fim_middle|>", 100259},
+        {"<|fim_suffix|>", 100260},
+        {"<|endofprompt|>", 100276}}},
+      {"o200k_base", split_pattern::o200k, {{"<|endoftext|>", 199999}, {"<|endofprompt|>", 200018}}},
+  };
+  return encodings;
+}
+
+result<std::shared_ptr<const tokenizer>> make_named_tokenizer(std::string_view rank_file,
+                                                              const named_encoding& encoding) {
+  const std::string name = std::string(encoding.name) + ".tiktoken";
+  const auto tokens = parse_rank_file(rank_file, name);
+  if (!tokens) return std::unexpected(tokens.error());
+  auto model = bpe_model::of_ranks(*tokens);
+  if (!model) return bad_file(name, ": " + model.error().detail);
+  for (const added_token& special : encoding.specials) {
+    if (special.id < model->size()) return bad_file(name, " has more ranks than the published one");
+  }
+  return make_bpe_tokenizer(
+      {.model = std::move(*model), .pattern = encoding.pattern, .added = encoding.specials});
+}
+
+result<std::shared_ptr<const tokenizer>> make_tokenizer(std::string_view rank_file,
+                                                        std::string_view config_file) {
+  const auto tokens = parse_rank_file(rank_file);
+  if (!tokens) return std::unexpected(tokens.error());
+  auto model = bpe_model::of_ranks(*tokens);
+  if (!model) return bad_file("tiktoken.model", ": " + model.error().detail);
+  const auto specials = parse_tokenizer_config(config_file, model->size());
+  if (!specials) return std::unexpected(specials.error());
+  std::vector<added_token> added;
+  for (const std::string& content : *specials) {
+    added.push_back({content, model->size() + static_cast<std::int32_t>(added.size())});
+  }
+  return make_bpe_tokenizer({.model = std::move(*model),
+                             .pattern = split_pattern::kimi,
+                             .added = std::move(added),
+                             .published_cuts = true});
 }
 
 }  // namespace weir::engine::text

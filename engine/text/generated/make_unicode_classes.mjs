@@ -13,7 +13,8 @@ const HAN = 1,
   LETTER = 8,
   NUMBER = 16,
   SPACE = 32,
-  NEWLINE = 64;
+  NEWLINE = 64,
+  PUNCTUATION = 128;
 
 function flagsOf(char) {
   let flags = 0;
@@ -26,6 +27,7 @@ function flagsOf(char) {
   if (/\p{N}/u.test(char)) flags |= NUMBER;
   if (/\p{White_Space}/u.test(char)) flags |= SPACE;
   if (char === '\r' || char === '\n') flags |= NEWLINE;
+  if (/[\p{P}\p{S}]/u.test(char)) flags |= PUNCTUATION;
   return flags;
 }
 

@@ -208,3 +208,6 @@ export function runs(r, chars) {
   }
   return out.join('');
 }
+
+// Any characters of Unicode in any order.
+export const scalars = (r, chars) => Array.from({length: chars}, () => scalar(r)).join('');

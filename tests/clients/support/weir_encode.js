@@ -1,6 +1,6 @@
 // The weir_encode program: Weir's tokenizer behind pipes.
 import {spawn} from 'node:child_process';
-import {mkdtempSync, rmSync, writeFileSync} from 'node:fs';
+import {mkdtempSync, rmSync, symlinkSync, writeFileSync} from 'node:fs';
 import {tmpdir} from 'node:os';
 import path from 'node:path';
 import {createInterface} from 'node:readline';
@@ -24,6 +24,13 @@ export class WeirEncode {
       base64Tokens.map((token, rank) => `${token} ${rank}\n`).join(''),
     );
     writeFileSync(path.join(dir, 'tokenizer_config.json'), '{"added_tokens_decoder":{}}');
+    return new WeirEncode(dir, true);
+  }
+
+  // The tokenizer that this file alone makes, known by its name.
+  static ofFile(file) {
+    const dir = mkdtempSync(path.join(tmpdir(), 'weir-encode-'));
+    symlinkSync(file, path.join(dir, path.basename(file)));
     return new WeirEncode(dir, true);
   }
 

@@ -8,8 +8,7 @@ namespace weir::engine::text {
 namespace {
 
 std::vector<std::string> pieces(std::string_view text) {
-  static const unicode_classes classes;
-  const pretokenizer pre(classes);
+  static const pretokenizer pre(split_pattern::kimi);
   std::vector<std::string> out;
   while (!text.empty()) {
     out.emplace_back(text.substr(0, pre.first_piece_bytes(text)));
