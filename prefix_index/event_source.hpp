@@ -7,15 +7,16 @@
 //   in order          applied
 //   a gap             the answer asks for a replay; live batches wait, bounded, until replay_ended()
 //   a replayed gap    the lost batches are gone: the replica is cleared, the stream goes on from here
-//   a lower number    after reconnected(): the engine restarted: cleared; otherwise a duplicate: ignored
-// A replay is asked for at most k_replay_attempts_max times in a row without progress.
+//   a lower number    than an earlier live one: the engine restarted: cleared
+// A replay is asked for at most k_replay_attempts_max times in a row without progress; then the replica is
+// cleared.
 //
 // A stored block is found by its parent, whose key we know; a block with an unknown parent is ignored and
 // counted, never taken for a prompt's start. Blocks smaller than a unit make it present when all are; a
 // larger block gives several units; a size that fits neither way refuses the stream with a reason (the owner
 // logs it and uses replica_model). Hashes are kept apart by (group kind, hash). A checkpoint counts when
-// every checkpoint group of the replica holds it and its position follows from a page hash or from parent and
-// tokens; what is ambiguous is ignored and counted.
+// every checkpoint group of the replica holds it and its position follows from the page block of the same
+// hash; what is ambiguous is ignored and counted.
 //
 // Threads: one strand per source. It writes to the index as the only writer of its replica's events.
 #pragma once
@@ -37,8 +38,6 @@ inline constexpr std::size_t k_waiting_batches_max = 10'000;  // as many as vLLM
 inline constexpr std::size_t k_event_hashes_max = 65'536;     // per event; a 1M-token prompt in blocks of 16
 inline constexpr std::size_t k_event_tokens_max = 4'194'304;  // per event
 inline constexpr std::uint32_t k_block_tokens_max = 65'536;
-inline constexpr std::size_t k_hashes_per_replica_max = std::size_t{1} << 25;
-inline constexpr std::size_t k_checkpoint_groups_max = 16;
 
 // The root of a sharing scope's chains, by adapter and by the cache_salt that our requests carry; nothing for
 // a salt that is not ours.
@@ -49,6 +48,7 @@ struct event_source_options {
   std::uint32_t unit_tokens = k_unit_tokens_default;
   bool has_checkpoints = false;         // the model has recurrent state: pages alone cannot be resumed
   std::int32_t data_parallel_rank = 0;  // batches of other ranks are ignored
+  std::uint64_t seed = 1;               // of the map of engine hashes; random in production
 };
 
 struct event_counters {
@@ -62,10 +62,11 @@ struct event_counters {
   std::uint64_t duplicates = 0;  // batches already applied
   std::uint64_t unknown_parent = 0;
   std::uint64_t unknown_scope = 0;
-  std::uint64_t unknown_removed = 0;  // a removal of a hash that we never indexed
-  std::uint64_t ambiguous_checkpoint = 0;
-  std::uint64_t malformed = 0;  // over a cap, or sizes that contradict each other
-  std::uint64_t unplaced = 0;   // a known hash whose tokens the event does not tell
+  std::uint64_t unknown_removed = 0;       // a removal of a hash that we never indexed
+  std::uint64_t ambiguous_checkpoint = 0;  // all groups hold it, but no page hash tells where
+  std::uint64_t no_room = 0;               // the index or the map of hashes is full
+  std::uint64_t malformed = 0;             // over a cap, or sizes that contradict each other
+  std::uint64_t unplaced = 0;              // a known hash whose tokens the event does not tell
 };
 
 // What the owner does next.

@@ -72,7 +72,7 @@ class replica_model final {
   std::uint64_t bookkeeping_bytes() const;  // besides the entries in the index
 
  private:
-  friend class index_store;
+  friend class index_loader;
   struct impl;
   std::unique_ptr<impl> impl_;
 };

@@ -36,6 +36,8 @@ inline constexpr std::size_t k_chain_units_max = (std::size_t{1} << 20) - 1;
 
 inline constexpr std::size_t k_index_bytes_default = std::size_t{1} << 30;  // some 20 M keys
 inline constexpr std::size_t k_index_bytes_min = std::size_t{16} << 20;
+inline constexpr std::size_t k_index_bytes_limit = std::size_t{8}
+                                                   << 30;  // what an entry's chunk number reaches
 
 // Why a holding is believed, weakest first.
 enum class confidence : std::uint8_t {
@@ -69,7 +71,7 @@ struct chain_facts {
 };
 
 struct index_options {
-  std::size_t bytes_max = k_index_bytes_default;  // clamped to at least k_index_bytes_min
+  std::size_t bytes_max = k_index_bytes_default;  // clamped to [k_index_bytes_min, k_index_bytes_limit]
   std::uint64_t seed = 1;                         // of the probes for holes
 };
 
@@ -85,6 +87,21 @@ struct index_stats {
 // last page of it is removed or the replica is cleared. 0 names nothing.
 using record_id = std::uint32_t;
 
+// Lookups find checkpoints through summaries kept at the first unit of every 32 and of every 1024.
+inline constexpr std::uint32_t k_near_units = 32;
+inline constexpr std::uint32_t k_far_units = 1024;
+
+// The end of a unit, as a place for a checkpoint.
+struct chain_boundary {
+  block_key key;
+  std::uint32_t unit = 0;  // its index: a prompt of unit + 1 units ends there
+  block_key near;          // the chain's key at unit - unit % k_near_units
+  block_key far;           // and at unit - unit % k_far_units
+};
+
+// REQUIRES: unit < chain.size().
+chain_boundary boundary_of(std::span<const block_key> chain, std::uint32_t unit);
+
 // One entry as the store sees it.
 struct stored_entry {
   replica_id replica = 0;
@@ -96,6 +113,8 @@ struct stored_entry {
 
 class residency_index final {
  public:
+  struct impl;  // the folder's own
+
   explicit residency_index(const index_options& options = {});
   ~residency_index();
   residency_index(const residency_index&) = delete;
@@ -121,13 +140,12 @@ class residency_index final {
   void pages_added(replica_id replica, std::span<const block_key> keys, std::uint32_t first_unit,
                    kv_medium medium, std::span<record_id> ids);
 
-  // Events: one copy less; the last one ends the holding on that medium.
-  void pages_removed(replica_id replica, std::span<const record_id> ids, kv_medium medium);
+  // Events: one copy less on that medium. Returns how many of these units the replica holds no more,
+  // anywhere.
+  std::size_t pages_removed(replica_id replica, std::span<const record_id> ids, kv_medium medium);
 
-  // Events: the replica can resume after the unit whose record this is. `chain_above` are keys of the same
-  // chain from its start to that unit; it may be shorter at the front by whole units (then lookups find the
-  // checkpoint only by its neighbours).
-  void checkpoint_added(replica_id replica, std::span<const block_key> chain, kv_medium medium);
+  // Events: the replica can resume after the boundary's unit.
+  void checkpoint_added(replica_id replica, const chain_boundary& boundary, kv_medium medium);
   void checkpoint_removed(replica_id replica, const block_key& boundary);
 
   // A reply said that only `cached_units` of this chain could be reused when it was sent: checkpoints of this
@@ -144,7 +162,6 @@ class residency_index final {
  private:
   friend class replica_model;
   friend class index_store;
-  struct impl;
   std::unique_ptr<impl> impl_;
 };
 

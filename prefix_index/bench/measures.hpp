@@ -1,0 +1,18 @@
+// The measurements of weir-index-bench; each prints its rows.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+
+namespace weir::prefix_index {
+
+// Resident bytes per key and per (key, replica), by events and simulated.
+void measure_memory(std::size_t keys);
+
+// Stored + returned blocks per second on a replayed trace, with `keys` other keys in the index.
+void measure_trace(const std::filesystem::path& trace, std::size_t keys);
+
+// Look-ups of a prompt of 16,384 units against 64 replicas.
+void measure_long_prompt(std::size_t keys);
+
+}  // namespace weir::prefix_index

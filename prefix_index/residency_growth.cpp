@@ -1,0 +1,264 @@
+// How the table makes room: new keys, growth, chunks, and the sweep that reclaims under the byte limit.
+#include <algorithm>
+
+#include "prefix_index/residency_table.hpp"
+
+namespace weir::prefix_index {
+
+namespace {
+
+constexpr std::uint32_t k_capacity_first = 64;
+constexpr std::uint32_t k_block_bytes = 4096;  // what a shard carves records and small chunks from
+constexpr std::uint32_t k_chunk_granule_bytes = 16;
+constexpr int k_reclaim_steps_max = 128;  // keys looked at before a recent one goes, or a new one is refused
+
+static_assert(sizeof(record) == 32);
+static_assert(k_chain_units_max <= depth_field::k_max);
+static_assert(k_chunk_words.size() <= class_field::k_max + 1);
+static_assert(k_chunk_words.back() >= 4 * k_replicas_max + 2);
+
+std::uint32_t home_of(std::uint64_t tag, std::uint32_t capacity) {
+  return static_cast<std::uint32_t>(tag * capacity >> 32);
+}
+
+std::uint64_t with_next_version(std::uint64_t meta) {
+  return version_field::set(meta, version_field::get(meta) + 1);
+}
+
+}  // namespace
+
+record_id residency_table::create(shard& s, const block_key& key, std::uint32_t depth) {
+  const auto refuse = [&s] {
+    s.keys_refused.fetch_add(1, std::memory_order_relaxed);
+    return record_id{0};
+  };
+  if (!reserve_slot(s)) return refuse();
+  auto id = take_record(s);
+  if (id == 0 && reclaim(s)) id = take_record(s);
+  if (id == 0) return refuse();
+
+  auto& r = record_at(id);
+  const auto changing = with_next_version(r.meta);  // odd
+  store_word(r.meta, changing);
+  store_word(r.low, key.low);
+  store_word(r.high, key.high);
+  store_word(r.first, 0);
+  store_word(r.meta, depth_field::set(version_field::set(0, version_field::get(changing) + 1), depth));
+
+  const auto table = s.table.load(std::memory_order_relaxed);
+  insert_slot(region_.words((table >> 32) * 64), static_cast<std::uint32_t>(table), key.low >> 32 << 32 | id);
+  s.key_count.store(++s.keys, std::memory_order_relaxed);
+  return id;
+}
+
+// Linear probing stays short below 4/5; without memory to grow a fuller table is accepted.
+bool residency_table::reserve_slot(shard& s) {
+  const auto capacity = static_cast<std::uint32_t>(s.table.load(std::memory_order_relaxed));
+  if (std::uint64_t{s.keys + 1} * 5 <= std::uint64_t{capacity} * 4) return true;
+  if (grow(s)) return true;
+  return std::uint64_t{s.keys + 1} * 16 <= std::uint64_t{capacity} * 15 || reclaim(s);
+}
+
+bool residency_table::grow(shard& s) {
+  const auto old_table = s.table.load(std::memory_order_relaxed);
+  const auto old_capacity = static_cast<std::uint32_t>(old_table);
+  const auto capacity = old_capacity == 0 ? k_capacity_first : old_capacity + old_capacity / 2;
+  const auto offset = region_.carve(std::size_t{capacity} * sizeof(std::uint64_t), region_part::discardable);
+  if (offset == 0) return false;
+  auto* slots = region_.words(offset);
+  const auto* old_slots = region_.words((old_table >> 32) * 64);
+  for (std::uint32_t i = 0; i < old_capacity; ++i) {
+    if (old_slots[i] != 0) insert_slot(slots, capacity, old_slots[i]);
+  }
+  s.sequence.fetch_add(1, std::memory_order_acq_rel);
+  s.table.store(offset / 64 << 32 | capacity, std::memory_order_release);
+  if (old_capacity != 0) {
+    region_.discard((old_table >> 32) * 64, std::size_t{old_capacity} * sizeof(std::uint64_t));
+  }
+  s.sequence.fetch_add(1, std::memory_order_release);
+  s.hand = 0;
+  return true;
+}
+
+void residency_table::insert_slot(std::uint64_t* slots, std::uint32_t capacity, std::uint64_t word) {
+  auto at = home_of(word >> 32, capacity);
+  while (slots[at] != 0) {
+    if (++at == capacity) at = 0;
+  }
+  store_word(slots[at], word);
+}
+
+// Closes the gap by moving later words of the run back, so that no tombstones gather.
+void residency_table::erase_slot(shard& s, std::uint32_t position) {
+  const auto table = s.table.load(std::memory_order_relaxed);
+  const auto capacity = static_cast<std::uint32_t>(table);
+  auto* slots = region_.words((table >> 32) * 64);
+  s.sequence.fetch_add(1, std::memory_order_acq_rel);
+  auto gap = position;
+  for (auto at = position;;) {
+    if (++at == capacity) at = 0;
+    if (slots[at] == 0) break;
+    const auto home = home_of(slots[at] >> 32, capacity);
+    const auto from_home = at >= home ? at - home : at + capacity - home;
+    const auto from_gap = at >= gap ? at - gap : at + capacity - gap;
+    if (from_home < from_gap) continue;  // it would land before its home
+    store_word(slots[gap], slots[at]);
+    gap = at;
+  }
+  store_word(slots[gap], 0);
+  s.sequence.fetch_add(1, std::memory_order_release);
+}
+
+std::uint64_t residency_table::carve(shard& s, std::uint32_t bytes) {
+  if (bytes > k_block_bytes / 2) return region_.carve(bytes);
+  if (s.block_bytes < bytes) {
+    const auto block = region_.carve(k_block_bytes);
+    if (block == 0) return 0;
+    while (s.block_bytes >= sizeof(record)) {  // nothing of the old one is lost
+      align_block(s);
+      if (s.block_bytes >= sizeof(record)) {
+        free_record(s, static_cast<record_id>(carve(s, sizeof(record)) / sizeof(record)));
+      }
+    }
+    s.block = block;
+    s.block_bytes = k_block_bytes;
+  }
+  const auto offset = s.block;
+  s.block += bytes;
+  s.block_bytes -= bytes;
+  return offset;
+}
+
+// Records are aligned to their size; what lies before the next such place becomes the smallest chunk.
+void residency_table::align_block(shard& s) {
+  if (s.block % sizeof(record) == 0 || s.block_bytes < k_chunk_granule_bytes) return;
+  free_chunk(s, carve(s, k_chunk_granule_bytes) / k_chunk_granule_bytes, 1);
+}
+
+// The record after this one is fetched for the shard's next key, which comes much later.
+record_id residency_table::take_record(shard& s) {
+  if (s.free_records != 0) {
+    const auto id = s.free_records;
+    s.free_records = static_cast<record_id>(record_at(id).high);
+    __builtin_prefetch(&record_at(s.free_records), 1);
+    return id;
+  }
+  align_block(s);
+  const auto offset = carve(s, sizeof(record));
+  __builtin_prefetch(region_.words(offset + sizeof(record)), 1);
+  return static_cast<record_id>(offset / sizeof(record));
+}
+
+void residency_table::free_record(shard& s, record_id id) {
+  auto& r = record_at(id);
+  const auto changing = with_next_version(r.meta);
+  store_word(r.meta, changing);
+  store_word(r.high, s.free_records);
+  store_word(r.meta, version_field::set(0, version_field::get(changing) + 1));
+  s.free_records = id;
+}
+
+std::uint64_t residency_table::take_chunk(shard& s, std::uint32_t size_class) {
+  if (const auto chunk = s.free_chunks[size_class]; chunk != 0) {
+    auto* words = region_.words(std::uint64_t{chunk} * k_chunk_granule_bytes);
+    s.free_chunks[size_class] = static_cast<std::uint32_t>(words[0]);
+    store_word(words[0], 0);
+    return chunk;
+  }
+  return carve(s, k_chunk_words[size_class] * 8) / k_chunk_granule_bytes;
+}
+
+void residency_table::free_chunk(shard& s, std::uint64_t chunk, std::uint32_t size_class) {
+  auto* words = region_.words(chunk * k_chunk_granule_bytes);
+  for (std::uint32_t i = 1; i < k_chunk_words[size_class]; ++i) store_word(words[i], 0);
+  store_word(words[0], s.free_chunks[size_class]);
+  s.free_chunks[size_class] = static_cast<std::uint32_t>(chunk);
+}
+
+bool residency_table::enlarge(shard& s, record& r) {
+  const auto old_class = static_cast<std::uint32_t>(class_field::get(r.meta));
+  if (old_class + 1 >= k_chunk_words.size()) return false;
+  const auto chunk = take_chunk(s, old_class + 1);
+  if (chunk == 0) return false;
+  auto* words = region_.words(chunk * k_chunk_granule_bytes);
+  const auto* old_words = chunk_at(r.meta);
+  for (std::uint32_t i = 0; i < k_chunk_words[old_class]; ++i) store_word(words[i], old_words[i]);
+  const auto old_chunk = chunk_field::get(r.meta);
+  const auto meta = version_field::set(r.meta, version_field::get(r.meta) + 2);
+  store_word(r.meta, class_field::set(chunk_field::set(meta, chunk), old_class + 1));
+  if (old_class != 0) free_chunk(s, old_chunk, old_class);
+  return true;
+}
+
+// Frees one key that no replica holds. A key touched since the last round is spared, unless no other is found
+// in the steps allowed.
+bool residency_table::reclaim(shard& s) {
+  const auto table = s.table.load(std::memory_order_relaxed);
+  const auto capacity = static_cast<std::uint32_t>(table);
+  const auto* slots = region_.words((table >> 32) * 64);
+  std::uint32_t spared = capacity;
+  int looked_at = 0;
+  for (std::uint32_t i = 0; i < capacity && looked_at < k_reclaim_steps_max; ++i, ++s.hand) {
+    if (s.hand >= capacity) s.hand = 0;
+    const auto slot = slots[s.hand];
+    if (slot == 0) continue;
+    ++looked_at;
+    auto& r = record_at(static_cast<record_id>(slot));
+    if (sweep_record(s, r)) continue;
+    if (recent_field::get(r.meta) == 0) {
+      forget(s, s.hand);
+      return true;
+    }
+    store_word(r.meta, recent_field::set(r.meta, 0));
+    if (spared == capacity) spared = s.hand;
+  }
+  if (spared == capacity) return false;
+  forget(s, spared);
+  return true;
+}
+
+void residency_table::forget(shard& s, std::uint32_t position) {
+  const auto table = s.table.load(std::memory_order_relaxed);
+  const auto id = static_cast<record_id>(region_.words((table >> 32) * 64)[position]);
+  erase_slot(s, position);
+  free_record(s, id);
+  s.key_count.store(--s.keys, std::memory_order_relaxed);
+  s.keys_reclaimed.fetch_add(1, std::memory_order_relaxed);
+}
+
+// Drops dead entries; without live ones also the summaries and the chunk. Returns whether a replica holds it.
+bool residency_table::sweep_record(shard& s, record& r) {
+  const auto depth = static_cast<std::uint32_t>(depth_field::get(r.meta));
+  const auto size_class = static_cast<std::uint32_t>(class_field::get(r.meta));
+  auto* chunk = chunk_at(r.meta);
+  bool held = false;
+  std::uint64_t dropped = 0;
+  const auto sweep = [&](std::uint64_t& word) {
+    if (word == 0) return;
+    if (is_live(word, depth, states_)) {
+      held |= !is_summary(word);
+      return;
+    }
+    store_word(word, 0);
+    ++dropped;
+  };
+  sweep(r.first);
+  for (std::uint32_t i = 0; i < k_chunk_words[size_class]; ++i) sweep(chunk[i]);
+  if (!held) {
+    if (r.first != 0) {
+      store_word(r.first, 0);
+      ++dropped;
+    }
+    for (std::uint32_t i = 0; i < k_chunk_words[size_class]; ++i) dropped += chunk[i] != 0;
+    if (size_class != 0) {
+      const auto old_chunk = chunk_field::get(r.meta);
+      const auto meta = version_field::set(r.meta, version_field::get(r.meta) + 2);
+      store_word(r.meta, class_field::set(chunk_field::set(meta, 0), 0));
+      free_chunk(s, old_chunk, size_class);
+    }
+  }
+  s.entries.fetch_sub(dropped, std::memory_order_relaxed);
+  return held;
+}
+
+}  // namespace weir::prefix_index

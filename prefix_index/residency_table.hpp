@@ -1,0 +1,184 @@
+// The hash table under residency_index: key -> record -> entries. Internal to the folder.
+//
+// 256 shards by key. A shard's table is an array of words {32 bits of the key, record}, probed linearly; a
+// record is 32 bytes {key, meta, first entry}, further entries lie in one chunk per record. Records keep
+// their place for life, so a record_id names one. Writers lock the shard. Readers validate instead of
+// locking: a record's meta carries a version that is odd while its key or chunk changes, and a miss counts
+// only if the shard's sequence did not change meanwhile (growth and deletion move table words). After
+// k_read_attempts_max such collisions a reader takes the key for absent, so it never waits for a writer.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <span>
+
+#include "prefix_index/block_key.hpp"
+#include "prefix_index/memory_region.hpp"
+#include "prefix_index/residency_entry.hpp"
+
+namespace weir::prefix_index {
+
+inline constexpr std::size_t k_shards = 256;
+inline constexpr int k_read_attempts_max = 16;
+
+// Entry words that one chunk can hold, by class; class 0: no chunk. The largest holds every replica's three
+// kinds and both summaries.
+inline constexpr std::array<std::uint32_t, 23> k_chunk_words{
+    0, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4608};
+
+inline std::uint64_t load_word(const std::uint64_t& word) {
+  return std::atomic_ref<std::uint64_t>(const_cast<std::uint64_t&>(word)).load(std::memory_order_acquire);
+}
+inline void store_word(std::uint64_t& word, std::uint64_t value) {
+  std::atomic_ref<std::uint64_t>(word).store(value, std::memory_order_release);
+}
+
+struct alignas(32) record {
+  std::uint64_t low;
+  std::uint64_t high;
+  std::uint64_t meta;   // 0-29 chunk / 16 bytes, 30-34 chunk class, 35-54 depth, 55 recent, 56-63 version
+  std::uint64_t first;  // an entry
+};
+
+using chunk_field = word_field<0, 30>;
+using class_field = word_field<30, 5>;
+using depth_field = word_field<35, 20>;
+using recent_field = word_field<55, 1>;
+using version_field = word_field<56, 8>;
+
+// A copy of a record's entries.
+struct entry_copy {
+  std::uint32_t depth = 0;
+  std::uint32_t count = 0;
+  std::array<std::uint64_t, k_chunk_words.back() + 1> words;  // not initialised
+};
+
+class residency_table final {
+ public:
+  residency_table(std::size_t bytes_max, const replica_states& states);
+
+  // Readers.
+  bool read(const block_key& key, entry_copy& out) const;
+  bool contains(const block_key& key) const;
+  void prefetch_slot(const block_key& key) const;
+  void prefetch_record(const block_key& key) const;  // after prefetch_slot has had its time
+  void prefetch_chunk(const block_key& key) const;   // after prefetch_record has had its time
+  block_key key_of(record_id id) const;
+  std::uint32_t depth_of(record_id id) const;
+
+  // A locked record of a writer. Empty if the key is absent or was refused.
+  class locked final {
+   public:
+    explicit operator bool() const { return record_ != nullptr; }
+    record_id id() const { return id_; }
+    std::uint32_t depth() const;
+
+    // The entry of `who` (see residency_entry.hpp), 0 if there is none.
+    std::uint64_t get(std::uint64_t who) const;
+
+    // Writes the entry that word's replica and kind name. False: no room.
+    bool put(std::uint64_t word) { return put_at(find(word & k_who_mask), word); }
+
+    // The same; returns what stood there, 0 if there was none.
+    std::uint64_t exchange(std::uint64_t word) {
+      auto* const place = find(word & k_who_mask);
+      const auto old = place != nullptr ? *place : 0;
+      put_at(place, word);
+      return old;
+    }
+    void erase(std::uint64_t who);
+
+   private:
+    friend class residency_table;
+    std::uint64_t* find(std::uint64_t who) const {
+      return (record_->first & k_who_mask) == who ? &record_->first : find_in_chunk(who);
+    }
+    std::uint64_t* find_in_chunk(std::uint64_t who) const;
+    bool put_at(std::uint64_t* place, std::uint64_t word) {
+      if (place == nullptr) return add(word);
+      store_word(*place, word);
+      return true;
+    }
+    bool add(std::uint64_t word);
+    std::uint64_t* free_word() const;
+
+    std::unique_lock<std::mutex> lock_;
+    residency_table* table_ = nullptr;
+    std::size_t shard_ = 0;
+    record* record_ = nullptr;
+    record_id id_ = 0;
+  };
+
+  locked open(const block_key& key);                                 // existing keys only
+  locked open_or_create(const block_key& key, std::uint32_t depth);  // marks it recent
+  locked open(record_id id);
+
+  // Every key of one shard, under its lock: for the store and for tests.
+  template <typename Visit>
+  void visit_keys(std::size_t shard, Visit&& visit);
+
+  index_stats stats() const;
+
+ private:
+  struct alignas(64) shard {
+    mutable std::mutex mutex;
+    std::atomic<std::uint64_t> sequence = 0;  // odd while table words move
+    std::atomic<std::uint64_t> table = 0;     // offset / 64 in the high half, capacity in the low half
+    std::uint32_t keys = 0;
+    std::uint32_t hand = 0;   // of the sweep, a table position
+    std::uint64_t block = 0;  // what is left of the shard's current block: offset
+    std::uint32_t block_bytes = 0;
+    record_id free_records = 0;                                     // linked by record::high
+    std::array<std::uint32_t, k_chunk_words.size()> free_chunks{};  // by class, linked by the first word
+    std::atomic<std::uint64_t> keys_refused = 0;
+    std::atomic<std::uint64_t> keys_reclaimed = 0;
+    std::atomic<std::uint64_t> entries = 0;
+    std::atomic<std::uint64_t> key_count = 0;  // keys, for stats()
+  };
+
+  static std::size_t shard_of(const block_key& key) { return key.low % k_shards; }
+  record& record_at(record_id id) const {
+    return *reinterpret_cast<record*>(region_.words(std::uint64_t{id} * sizeof(record)));
+  }
+  std::uint64_t* chunk_at(std::uint64_t meta) const { return region_.words(chunk_field::get(meta) * 16); }
+  record_id find_id(const shard& s, const block_key& key) const;
+  bool copy_entries(const record& r, const block_key& key, entry_copy& out) const;
+
+  record_id create(shard& s, const block_key& key, std::uint32_t depth);
+  bool reserve_slot(shard& s);
+  bool grow(shard& s);
+  static void insert_slot(std::uint64_t* slots, std::uint32_t capacity, std::uint64_t word);
+  void erase_slot(shard& s, std::uint32_t position);
+  std::uint64_t carve(shard& s, std::uint32_t bytes);
+  void align_block(shard& s);
+  record_id take_record(shard& s);
+  void free_record(shard& s, record_id id);
+  std::uint64_t take_chunk(shard& s, std::uint32_t size_class);  // offset / 16; 0: no room
+  void free_chunk(shard& s, std::uint64_t chunk, std::uint32_t size_class);
+  bool enlarge(shard& s, record& r);
+  bool reclaim(shard& s);
+  void forget(shard& s, std::uint32_t position);
+  bool sweep_record(shard& s, record& r);
+
+  const replica_states& states_;
+  memory_region region_;
+  std::array<shard, k_shards> shards_;
+};
+
+template <typename Visit>
+void residency_table::visit_keys(std::size_t index, Visit&& visit) {
+  shard& s = shards_[index];
+  const std::lock_guard guard(s.mutex);
+  const auto table = s.table.load(std::memory_order_relaxed);
+  const auto* slots = region_.words((table >> 32) * 64);
+  for (std::uint32_t i = 0; i < static_cast<std::uint32_t>(table); ++i) {
+    if (slots[i] == 0) continue;
+    const auto& r = record_at(static_cast<record_id>(slots[i]));
+    visit(block_key{.low = r.low, .high = r.high});
+  }
+}
+
+}  // namespace weir::prefix_index
