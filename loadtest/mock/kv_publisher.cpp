@@ -55,8 +55,12 @@ void kv_publisher::publish(std::string payload) {
     live_.send(zmq::buffer(big_endian(sequence)), zmq::send_flags::sndmore);
     live_.send(zmq::buffer(payload), zmq::send_flags::none);
   }
+  kept_bytes_ += payload.size();
   kept_.push_back({sequence, std::move(payload)});
-  if (kept_.size() > options_.kept_max) kept_.pop_front();
+  while (kept_.size() > options_.kept_max || kept_bytes_ > k_kept_bytes_max) {
+    kept_bytes_ -= kept_.front().payload.size();
+    kept_.pop_front();
+  }
 }
 
 void kv_publisher::answer_replays(const std::stop_token& stop) {

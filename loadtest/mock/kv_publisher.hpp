@@ -15,6 +15,8 @@
 
 namespace weir::loadtest::mock {
 
+inline constexpr std::size_t k_kept_bytes_max = 256 << 20;  // long prompts make batches of megabytes
+
 class kv_publisher final {
  public:
   // Throws zmq::error_t where an endpoint cannot be taken.
@@ -44,8 +46,9 @@ class kv_publisher final {
   zmq::socket_t live_;
   zmq::socket_t replay_;
   std::string replay_endpoint_;
-  std::mutex mutex_;  // of what follows
-  std::deque<kept> kept_;
+  std::mutex mutex_;       // of what follows
+  std::deque<kept> kept_;  // at most options_.kept_max, and k_kept_bytes_max in all
+  std::size_t kept_bytes_ = 0;
   std::uint64_t next_sequence_ = 0;
   std::mt19937_64 random_;
   std::jthread replays_;

@@ -33,8 +33,10 @@ class msgpack_writer final {
  private:
   void byte(std::size_t value) { out_ += static_cast<char>(value); }
   void head(unsigned tag, std::uint64_t value, unsigned width) {
-    byte(tag);
-    for (auto shift = 8 * width; shift > 0; shift -= 8) byte((value >> (shift - 8)) & 0xff);
+    char bytes[1 + sizeof value];
+    bytes[0] = static_cast<char>(tag);
+    for (unsigned i = 0; i < width; ++i) bytes[width - i] = static_cast<char>(value >> (8 * i));
+    out_.append(bytes, 1 + width);
   }
   // The tags of growing widths follow one another.
   void sized(unsigned tag, unsigned width, std::uint64_t value) {

@@ -1,15 +1,15 @@
 #include "loadtest/mock/prompt_tokens.hpp"
 
-#include <algorithm>
 #include <bit>
 #include <cassert>
+#include <cstring>
 
 namespace weir::loadtest::mock {
 
 namespace {
 
 constexpr std::size_t k_token_bytes = 4;
-constexpr std::uint32_t k_token_mask = 0x7fffffff;
+constexpr std::int32_t k_token_mask = 0x7fffffff;
 
 std::uint64_t mix(std::uint64_t state, std::uint64_t more) {
   return std::rotl(state ^ (more * 0x9e3779b97f4a7c15), 27) * 0xd6e8feb86659fd93 + 0x52dce729;
@@ -31,14 +31,16 @@ void append_message(std::string_view role, std::string_view text, std::string& c
 }
 
 void append_tokens(std::string_view canonical, std::vector<std::int32_t>& tokens) {
-  tokens.reserve(tokens.size() + canonical.size() / k_token_bytes + 1);
-  for (std::size_t at = 0; at < canonical.size(); at += k_token_bytes) {
-    std::uint32_t token = 0;
-    const auto size = std::min(k_token_bytes, canonical.size() - at);
-    for (std::size_t i = 0; i < size; ++i)
-      token |= std::uint32_t{static_cast<unsigned char>(canonical[at + i])} << (8 * i);
-    tokens.push_back(static_cast<std::int32_t>(token & k_token_mask));
-  }
+  if (canonical.empty()) return;
+  const auto whole = canonical.size() / k_token_bytes;
+  const auto first = tokens.size();
+  const auto rest = canonical.substr(whole * k_token_bytes);
+  tokens.resize(first + whole + (rest.empty() ? 0 : 1));
+  static_assert(std::endian::native == std::endian::little);
+  std::memcpy(tokens.data() + first, canonical.data(), whole * k_token_bytes);
+  std::memcpy(tokens.data() + first + whole, rest.data(), rest.size());
+  for (auto at = tokens.begin() + static_cast<std::ptrdiff_t>(first); at != tokens.end(); ++at)
+    *at &= k_token_mask;
 }
 
 std::vector<std::uint64_t> block_chain(std::span<const std::int32_t> tokens, std::size_t block_tokens,
