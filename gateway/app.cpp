@@ -86,7 +86,7 @@ sigset_t block_signals() {
 
 // Until SIGTERM or SIGINT; SIGHUP reloads.
 void run_until_told(const sigset_t& signals, api::server_state& state, http::server& server, reloader& reload,
-                    const http::byte_budget& replies) {
+                    const http::byte_budget& replies, route::services& routing) {
   idle_trim memory;
   std::uint64_t requests_before = 0;
   for (;;) {
@@ -98,6 +98,7 @@ void run_until_told(const sigset_t& signals, api::server_state& state, http::ser
     state.metrics.set_body_bytes(static_cast<double>(server.body_bytes_held()));
     state.metrics.set_reply_bytes(static_cast<double>(replies.used_bytes()));
     reload.sweep();
+    routing.sweep();
     if (signal == SIGHUP) {
       const bool applied = reload.run();
       const auto tls = applied ? server.reload_tls(0) : std::expected<void, std::string>{};
@@ -125,9 +126,19 @@ int serve(const std::filesystem::path& config_file, const config::gateway_config
   const sigset_t signals = block_signals();
   api::server_state state;
   http::byte_budget replies(static_cast<std::size_t>(config.limits.stream_budget_bytes));
-  fleet_services services{state.metrics, replies, {}};
-  reloader reload(config_file, state.snapshots, services);
   observe::set_up_logs(config.log.level);
+  auto routing = route::services::open(config.routing, state.metrics.route());
+  if (!routing) {
+    fmt::print(stderr, "weir: {}\n", routing.error());
+    return cli::k_failed;
+  }
+  fleet_services services{state.metrics, replies, {}, std::move(*routing)};
+  // Targets let go of the index before it ends.
+  const struct last_snapshot {
+    snapshot_holder& held;
+    ~last_snapshot() { held.set(nullptr); }
+  } last{state.snapshots};
+  reloader reload(config_file, state.snapshots, services);
   for (const auto& target : config.targets) {
     if (target.is_http) {
       fmt::print(stderr, "target {} at {}\n", target.name, target.http.base_url);
@@ -139,6 +150,7 @@ int serve(const std::filesystem::path& config_file, const config::gateway_config
     fmt::print(stderr, "weir: {}\n", started.error());
     return cli::k_failed;
   }
+  services.routing->open_store();
   api::endpoint_dispatcher api(state, api::api_endpoints(), true);
   api::endpoint_dispatcher admin(state, api::admin_endpoints(), false);
   http::server server(to_options(config), [](std::string_view what) { spdlog::error("fault: {}", what); });
@@ -153,7 +165,7 @@ int serve(const std::filesystem::path& config_file, const config::gateway_config
   server.start();
   print_banner(*state.snapshots.get(), base_url(config.listen, api_port->port),
                base_url(config.admin, admin_port->port));
-  run_until_told(signals, state, server, reload, replies);
+  run_until_told(signals, state, server, reload, replies, *services.routing);
   state.draining = true;
   const auto grace_ms = state.snapshots.get()->config.limits.drain_grace_ms;  // a reload may have changed it
   fmt::print(stderr, "draining: {} connections, up to {} ms\n", server.counters().connections_open.load(),

@@ -109,6 +109,93 @@ std::expected<replica_map, std::string> open_replicas(const config::gateway_conf
   return replicas;
 }
 
+policy::policy_kind to_policy(std::string_view name) {
+  using policy::policy_kind;
+  static constexpr std::pair<std::string_view, policy_kind> k_kinds[] = {
+      {"latency", policy_kind::latency},
+      {"cost", policy_kind::cost},
+      {"least_pending", policy_kind::least_pending},
+      {"prefix_greedy", policy_kind::prefix_greedy},
+      {"round_robin", policy_kind::round_robin},
+      {"random", policy_kind::random},
+  };
+  for (const auto& [kind_name, kind] : k_kinds) {
+    if (kind_name == name) return kind;
+  }
+  return policy_kind::balanced;
+}
+
+route::model_terms to_terms(const config::routing_config& routing, const config::model_config& model) {
+  route::model_terms out{.name = model.name};
+  if (routing.sharing == "key") out.shared_by = route::sharing::key;
+  if (routing.sharing == "site") out.shared_by = route::sharing::site;
+  out.how.kind = to_policy(routing.policy);
+  out.how.value_of_time_usd_per_s = routing.value_of_time_usd_per_hour / 3600;
+  out.how.credit_share = routing.credit;
+  out.how.contract = {.ttft_s = static_cast<double>(model.ttft_ms) / 1000,
+                      .itl_s = static_cast<double>(model.itl_ms) / 1000};
+  out.overflow = {.engine = model.overflow_engine,
+                  .hosted = model.overflow_hosted,
+                  .hosted_by_score = model.spill_by_cost};
+  out.placement.hold_s = static_cast<double>(routing.hold_ms) / 1000;
+  out.placement.hold_max_s = static_cast<double>(routing.hold_max_ms) / 1000;
+  return out;
+}
+
+// The configured tokenizer, or that of an embedded engine that answers for the model.
+std::expected<upstream::text_tools, std::string> find_text_tools(const config::model_config& model,
+                                                                 const snapshot& snap) {
+  if (!model.tokenizer.empty()) {
+    auto tokenizer = engine::text::tokenizer::load(model.tokenizer);
+    if (!tokenizer) {
+      return std::unexpected(fmt::format("model '{}': tokenizer: {}", model.name, tokenizer.error().detail));
+    }
+    auto chat = engine::text::chat_format::detect(*tokenizer);
+    if (!chat) {
+      spdlog::warn("model '{}': its chat format is not built in: chats are keyed by their text", model.name);
+    }
+    return upstream::text_tools{std::move(*tokenizer), chat ? std::move(*chat) : nullptr};
+  }
+  for (const auto& target : model.targets) {
+    const auto engine = snap.engines.find(target);
+    if (engine != snap.engines.end()) return engine->second->tools();
+  }
+  return upstream::text_tools{};
+}
+
+std::expected<std::shared_ptr<model_entry>, std::string> make_entry(const config::model_config& model,
+                                                                    const snapshot& snap,
+                                                                    fleet_services& services) {
+  auto tools = find_text_tools(model, snap);
+  if (!tools) return std::unexpected(tools.error());
+  const auto unit_tokens = static_cast<std::uint32_t>(
+      tools->tokenizer ? prefix_index::k_unit_tokens_default : k_text_chunk_bytes / k_bytes_per_token_estimate);
+  auto entry = std::make_shared<model_entry>();
+  entry->name = model.name;
+  std::vector<route::routed_target> targets;
+  for (const auto& name : model.targets) {
+    const auto& configured = *std::find_if(snap.config.targets.begin(), snap.config.targets.end(),
+                                           [&](const auto& t) { return t.name == name; });
+    auto state = services.routing->state_of(configured, model.name, unit_tokens);
+    if (!state) return std::unexpected(state.error());
+    const auto engine = snap.engines.find(name);
+    std::shared_ptr<upstream::upstream> target;
+    if (engine != snap.engines.end()) {
+      target = engine->second;
+    } else {
+      target = snap.replicas.at(name);
+    }
+    entry->context_tokens = std::max(entry->context_tokens, target->view().context_tokens);
+    targets.push_back({std::move(target), std::move(*state)});
+  }
+  auto terms = to_terms(snap.config.routing, model);
+  terms.tokenizer = std::move(tools->tokenizer);
+  terms.chat = std::move(tools->chat);
+  entry->router =
+      std::make_unique<route::model_router>(std::move(terms), std::move(targets), snap.config.rules, *services.routing);
+  return entry;
+}
+
 }  // namespace
 
 const model_entry* snapshot::find_model(std::string_view name) const {
@@ -144,22 +231,15 @@ std::expected<std::shared_ptr<const snapshot>, std::string> build_snapshot(
   next->engines = std::move(*engines);
   next->replicas = std::move(*replicas);
   const auto now = std::chrono::system_clock::now().time_since_epoch();
+  const auto created_s = std::chrono::duration_cast<std::chrono::seconds>(now).count();
   for (const auto& model : config.models) {
-    auto entry = std::make_shared<model_entry>();
-    entry->name = model.name;
-    entry->created_s = std::chrono::duration_cast<std::chrono::seconds>(now).count();
-    for (const auto& target : model.targets) {
-      const auto engine = next->engines.find(target);
-      if (engine != next->engines.end()) {
-        entry->targets.push_back(engine->second);
-      } else {
-        entry->targets.push_back(next->replicas.at(target));
-      }
-      entry->context_tokens = std::max(entry->context_tokens, entry->targets.back()->view().context_tokens);
-    }
-    next->model_by_name[model.name] = entry;
-    for (const auto& alias : model.aliases) next->model_by_name[alias] = entry;
-    next->models.push_back(std::move(entry));
+    auto entry = make_entry(model, *next, services);
+    if (!entry) return std::unexpected(entry.error());
+    (*entry)->created_s = created_s;
+    const std::shared_ptr<const model_entry> shared = std::move(*entry);
+    next->model_by_name[model.name] = shared;
+    for (const auto& alias : model.aliases) next->model_by_name[alias] = shared;
+    next->models.push_back(shared);
   }
   return next;
 }

@@ -1,9 +1,8 @@
 // What requests are served with: configuration, keys and targets as one immutable snapshot. A request pins
 // the snapshot it started with; a reload swaps the whole or nothing. Threads: a snapshot is immutable but for
-// its turn counters; snapshot_holder may be read and swapped by any thread.
+// what its routers learn; snapshot_holder may be read and swapped by any thread.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <expected>
 #include <map>
@@ -17,6 +16,8 @@
 #include "gateway/config/config.hpp"
 #include "gateway/http/byte_budget.hpp"
 #include "gateway/observe/metrics.hpp"
+#include "gateway/route/model_router.hpp"
+#include "gateway/route/services.hpp"
 #include "gateway/upstream/engine_upstream.hpp"
 #include "gateway/upstream/http_upstream.hpp"
 #include "gateway/upstream/resolver.hpp"
@@ -28,14 +29,14 @@ struct fleet_services {
   observe::metrics& metrics;
   http::byte_budget& reply_budget;
   upstream::resolver names;
+  std::unique_ptr<route::services> routing;
 };
 
 struct model_entry {
   std::string name;
-  std::vector<std::shared_ptr<upstream::upstream>> targets;
   std::int64_t created_s = 0;
-  std::int64_t context_tokens = 0;              // the largest of its targets
-  mutable std::atomic<std::uint64_t> turn = 0;  // decisions so far, for round robin
+  std::int64_t context_tokens = 0;  // the largest of its targets
+  std::unique_ptr<route::model_router> router;
 };
 
 struct snapshot {

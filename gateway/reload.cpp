@@ -30,6 +30,10 @@ std::string needs_restart(const config::gateway_config& running, const config::g
   compare("limits.body_idle_timeout_ms", a.body_idle_timeout_ms, b.body_idle_timeout_ms);
   compare("limits.keep_alive_idle_ms", a.keep_alive_idle_ms, b.keep_alive_idle_ms);
   compare("limits.write_idle_timeout_ms", a.write_idle_timeout_ms, b.write_idle_timeout_ms);
+  compare("routing.state_dir", running.routing.state_dir, wanted.routing.state_dir);
+  compare("routing.index_bytes", running.routing.index_bytes, wanted.routing.index_bytes);
+  compare("routing.prompt_memory_bytes", running.routing.prompt_memory_bytes,
+          wanted.routing.prompt_memory_bytes);
   return keys;
 }
 

@@ -61,8 +61,9 @@ verdict check_eligibility(const request_facts& facts, const target_view& target)
   if (facts.needs_structured_output && !target.structured_output) return verdict::no_structured_output;
   if (facts.needs_forced_tool && !target.forced_tools) return verdict::no_forced_tools;
   // Subtraction instead of a sum: both counts come from outside and must not overflow.
+  const std::int64_t prompt = facts.prompt_is_estimate ? 0 : facts.prompt_tokens;
   if (target.context_tokens > 0 && (facts.output_tokens_min > target.context_tokens ||
-                                    facts.prompt_tokens > target.context_tokens - facts.output_tokens_min)) {
+                                    prompt > target.context_tokens - facts.output_tokens_min)) {
     return verdict::context_too_small;
   }
   // Last: what a target can never do says more than that it is busy.

@@ -12,6 +12,7 @@ namespace weir::policy {
 // What a request needs of a target.
 struct request_facts {
   std::int64_t prompt_tokens = 0;           // 0 = not known yet
+  bool prompt_is_estimate = false;          // then it rules no target out
   std::int64_t output_tokens_min = 1;       // tokens that must fit behind the prompt
   std::int64_t output_tokens_expected = 0;  // for price and inter-token time; 0 = not known
   bool needs_image = false;

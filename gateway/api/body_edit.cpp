@@ -1,6 +1,8 @@
 #include "gateway/api/body_edit.hpp"
 
 #include <simdjson.h>
+
+#include <algorithm>
 #include <cstring>
 #include <vector>
 
@@ -143,7 +145,8 @@ std::optional<edit> usage_edit(std::string_view body) {
 
 }  // namespace
 
-std::optional<std::string> edit_body(std::string_view body, std::string_view model, bool ask_usage) {
+std::optional<std::string> edit_body(std::string_view body, std::string_view model, bool ask_usage,
+                                     std::span<const body_member> members) {
   std::vector<edit> edits;
   if (const auto found = model.empty() ? std::nullopt : find_member(body, 0, "model")) {
     std::string quoted;
@@ -153,8 +156,16 @@ std::optional<std::string> edit_body(std::string_view body, std::string_view mod
   if (ask_usage) {
     if (auto wish = usage_edit(body)) edits.push_back(std::move(*wish));
   }
+  for (const auto& m : members) {
+    if (const auto found = find_member(body, 0, m.key)) {
+      edits.push_back({found->value, m.json});
+    } else {
+      edits.push_back(insert_first(body, 0, '"' + m.key + "\":" + m.json));
+    }
+  }
   if (edits.empty()) return std::nullopt;
-  if (edits.size() == 2 && edits[1].where.begin < edits[0].where.begin) std::swap(edits[0], edits[1]);
+  std::stable_sort(edits.begin(), edits.end(),
+                   [](const edit& a, const edit& b) { return a.where.begin < b.where.begin; });
   std::string out;
   out.reserve(body.size() + 64 + model.size());
   std::size_t done = 0;

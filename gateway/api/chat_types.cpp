@@ -200,4 +200,16 @@ result<chat_request> parse_chat_request(const std::string& body) {
   return out;
 }
 
+result<engine::text::chat_prompt> parse_chat_prompt(const std::string& body) {
+  const auto document = json_document::parse(body);
+  if (!document) return std::unexpected(document.error());
+  chat_request out;
+  field_reader in(document->root());
+  read_messages(in, out);
+  read_tools(in, out);
+  read_tool_choice(in, out);
+  if (!in.ok()) return std::unexpected(*in.first_error());
+  return std::move(out.prompt);
+}
+
 }  // namespace weir::gateway::api

@@ -22,4 +22,7 @@ struct chat_request {
 
 result<chat_request> parse_chat_request(const std::string& body);
 
+// Its messages and tools alone, whatever else the body asks for.
+result<engine::text::chat_prompt> parse_chat_prompt(const std::string& body);
+
 }  // namespace weir::gateway::api

@@ -1,5 +1,7 @@
 #include "gateway/api/generation_call.hpp"
 
+#include <fmt/format.h>
+
 #include <utility>
 
 #include "gateway/api/json.hpp"
@@ -62,6 +64,13 @@ void read_call(object root, generation_call& out, std::optional<error>& fault) {
     inner.flag("include_usage", out.include_usage);
     in.adopt(inner);
   }
+  in.text("cache_salt", out.cache_salt);
+  if (out.cache_salt.size() > k_cache_salt_bytes_max) {
+    in.fail("cache_salt", fmt::format("may hold at most {} bytes", k_cache_salt_bytes_max));
+  }
+  simdjson::dom::array tools;
+  const auto declared = in.find("tools");
+  out.has_tools = declared && !declared->get(tools) && tools.size() > 0;
   out.facts.needs_image = holds_image_message(in);
   out.facts.needs_structured_output = wants_json(in);
   out.facts.needs_forced_tool = forces_tool(in);

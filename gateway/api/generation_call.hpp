@@ -11,6 +11,8 @@
 
 namespace weir::gateway::api {
 
+inline constexpr std::size_t k_cache_salt_bytes_max = 1024;
+
 enum class generation_kind { chat, completions };
 
 struct generation_call {
@@ -19,6 +21,8 @@ struct generation_call {
   std::string model;
   bool stream = false;
   bool include_usage = false;  // the client wants the usage event of a stream
+  bool has_tools = false;
+  std::string cache_salt;  // the client's own; longer ones than k_cache_salt_bytes_max are an error
   policy::request_facts facts;
 };
 

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "policy/rules.hpp"
+
 namespace weir::gateway::config {
 
 struct mark {
@@ -92,11 +94,45 @@ struct http_target_config {
   friend bool operator==(const http_target_config&, const http_target_config&) = default;
 };
 
+// What a replica keeps of prompts, and how the gateway knows. Without it a target is routed to by load alone.
+struct cache_config {
+  bool on = false;
+  std::int64_t capacity_tokens = 0;    // 0: what its metrics say
+  std::int64_t checkpoint_tokens = 0;  // what a recurrent checkpoint takes of them; 0: attention-only model
+  std::string retention = "second_sighting";  // dense | prompt_end | second_sighting | interval
+  std::int64_t interval_tokens = 0;           // of retention interval
+  std::string events;                         // where it publishes KV events, tcp://host:5557; empty: it does not
+  std::string replay;                         // where it answers for past ones
+  std::string topic;
+  bool salted = true;  // cache_salt keeps tenants apart; false: the operator declares it shared
+  bool hints = false;  // takes weir_checkpoint_at
+
+  friend bool operator==(const cache_config&, const cache_config&) = default;
+};
+
+// What a target costs and how fast it is until that is learnt.
+struct terms_config {
+  bool hosted = false;  // somebody else's: traffic leaves the site, and has a price
+  std::int64_t prefill_tokens_per_s = 0;
+  std::int64_t ttft_base_ms = 20;
+  double usd_per_hour = 3.6;  // of a replica
+  double fresh_usd_per_mtok = 0;
+  double cached_usd_per_mtok = 0;
+  double output_usd_per_mtok = 0;
+  double quality = 1;
+  std::int64_t metrics_interval_ms = 0;  // how often /metrics is read; 0: never
+  std::string metrics_path = "/metrics";
+
+  friend bool operator==(const terms_config&, const terms_config&) = default;
+};
+
 struct target_config {
   std::string name;
   bool is_http = false;  // which of the two kinds counts
   engine_target_config engine;
   http_target_config http;
+  cache_config cache;
+  terms_config terms;
   mark at;
 };
 
@@ -104,7 +140,33 @@ struct model_config {
   std::string name;  // as clients ask for it
   std::vector<std::string> aliases;
   std::vector<std::string> targets;
+  std::filesystem::path tokenizer;  // folder with the model's tokenizer; empty: the embedded engine's, or none
+  std::int64_t ttft_ms = 0;         // latency contract; 0 = none
+  std::int64_t itl_ms = 0;
+  bool overflow_engine = true;  // the embedded engine may answer what no replica can in time
+  bool overflow_hosted = true;
+  bool spill_by_cost = false;  // hosted targets compete with replicas instead of relieving them
   mark at;
+};
+
+struct routing_config {
+  std::string policy = "balanced";
+  double value_of_time_usd_per_hour = 36;
+  double credit = 0.15;
+  std::int64_t hold_ms = 250;
+  std::int64_t hold_max_ms = 30'000;
+  std::filesystem::path state_dir;  // the site's salt and the index; empty: both end with the process
+  std::int64_t index_bytes = 1LL << 30;
+  std::int64_t prompt_memory_bytes = 256LL << 20;
+  std::string sharing = "tenant";  // who shares cached prompts: tenant | key | site
+  mark at;
+
+  friend bool operator==(const routing_config& a, const routing_config& b) {
+    return a.policy == b.policy && a.value_of_time_usd_per_hour == b.value_of_time_usd_per_hour &&
+           a.credit == b.credit && a.hold_ms == b.hold_ms && a.hold_max_ms == b.hold_max_ms &&
+           a.state_dir == b.state_dir && a.index_bytes == b.index_bytes &&
+           a.prompt_memory_bytes == b.prompt_memory_bytes && a.sharing == b.sharing;
+  }
 };
 
 struct log_config {
@@ -119,6 +181,9 @@ struct gateway_config {
   limits_config limits;
   auth_config auth;
   log_config log;
+  routing_config routing;
+  std::vector<policy::rule> rules;
+  std::vector<mark> rule_marks;  // one per rule
   std::vector<target_config> targets;
   std::vector<model_config> models;
 };

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "gateway/config/read_routing.hpp"
 #include "gateway/config/reader.hpp"
 
 namespace weir::gateway::config {
@@ -96,6 +97,8 @@ void read_target(map_reader& in, target_config& out) {
   out.is_http = in.has("http");
   if (in.has("engine") == out.is_http) in.fail("", "needs one kind: engine or http");
   in.map("http", [&](map_reader& h) { read_http_target(h, out.http); });
+  in.map("cache", [&](map_reader& m) { read_cache(m, out.cache); });
+  read_terms(in, out.terms);
   in.map("engine", [&](map_reader& e) {
     e.file_path("model_dir", out.engine.model_dir);
     e.choice("backend", out.engine.backend, {"cpu", "reference"});
@@ -118,6 +121,11 @@ void read_top(map_reader& in, gateway_config& out) {
     m.choice("level", out.log.level, {"debug", "info", "warn", "error"});
     m.flag("access", out.log.access);
   });
+  in.map("routing", [&](map_reader& m) { read_routing(m, out.routing); });
+  in.map_list("rules", [&](map_reader& m) {
+    out.rule_marks.push_back(m.at());
+    read_rule(m, out.rules.emplace_back());
+  });
   in.map_list("targets", [&](map_reader& m) {
     target_config t{.at = m.at()};
     read_target(m, t);
@@ -128,6 +136,7 @@ void read_top(map_reader& in, gateway_config& out) {
     m.text("name", model.name);
     m.text_list("aliases", model.aliases);
     m.text_list("targets", model.targets);
+    read_model_terms(m, model);
     out.models.push_back(std::move(model));
   });
 }

@@ -138,6 +138,29 @@ void map_reader::flag(std::string_view key, bool& out) {
   }
 }
 
+void map_reader::maybe_flag(std::string_view key, std::optional<bool>& out) {
+  if (!has(key)) {
+    find(key);
+    return;
+  }
+  bool value = false;
+  flag(key, value);
+  out = value;
+}
+
+void map_reader::number(std::string_view key, double& out, double min, double max) {
+  std::string value;
+  if (!scalar(key, value)) return;
+  double number = 0;
+  const auto [end, fault] = std::from_chars(value.data(), value.data() + value.size(), number);
+  // The comparison is false for what is no number.
+  if (fault != std::errc() || end != value.data() + value.size() || !(number >= min && number <= max)) {
+    fail(key, fmt::format("'{}' is not a number from {} to {}", value, min, max));
+    return;
+  }
+  out = number;
+}
+
 void map_reader::integer(std::string_view key, std::int64_t& out, int_range range) {
   std::string value;
   if (!scalar(key, value)) return;

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -40,6 +41,8 @@ class map_reader final {
   void choice(std::string_view key, std::string& out, std::initializer_list<std::string_view> allowed);
   void flag(std::string_view key, bool& out);
   void integer(std::string_view key, std::int64_t& out, int_range range);
+  void number(std::string_view key, double& out, double min, double max);
+  void maybe_flag(std::string_view key, std::optional<bool>& out);
   void bytes(std::string_view key, std::int64_t& out, int_range range);  // 1024, 64KiB, 256MiB, 1GiB
   void file_path(std::string_view key, std::filesystem::path& out);
   void text_list(std::string_view key, std::vector<std::string>& out);

@@ -23,6 +23,7 @@ class checker {
     check_listeners();
     check_targets();
     check_models();
+    check_rules();
     check_keys();
     return std::move(faults_);
   }
@@ -92,6 +93,8 @@ class checker {
         check_http_target(t, key + ".http");
       } else {
         check_engine_target(t, key + ".engine");
+        if (t.cache.on) fail(t.at, key + ".cache", "belongs to http targets");
+        if (t.terms.hosted) fail(t.at, key + ".hosted", "belongs to http targets");
       }
     }
   }
@@ -134,6 +137,28 @@ class checker {
       for (const auto& t : m.targets) {
         if (!once.insert(t).second) fail(m.at, key + ".targets", fmt::format("'{}' stands here twice", t));
         if (!target_names_.contains(t)) fail(m.at, key + ".targets", fmt::format("no target named '{}'", t));
+      }
+    }
+  }
+
+  void check_rules() {
+    std::set<std::string> names;
+    for (std::size_t i = 0; i < config_.rules.size(); ++i) {
+      const auto& r = config_.rules[i];
+      const auto at = config_.rule_marks[i];
+      const auto key = fmt::format("rules[{}]", i);
+      check_name(r.name, at, key + ".name");
+      if (!names.insert(r.name).second) fail(at, key + ".name", fmt::format("'{}' is taken", r.name));
+      for (const auto* list : {&r.allow, &r.forbid}) {
+        for (const auto& t : *list) {
+          if (!target_names_.contains(t)) fail(at, key, fmt::format("no target named '{}'", t));
+        }
+      }
+      for (const auto& m : r.when.models) {
+        if (!main_names_.contains(m)) fail(at, key + ".when.models", fmt::format("no model named '{}'", m));
+      }
+      if (r.allow.empty() && r.forbid.empty() && r.ttft_s <= 0 && r.itl_s <= 0 && r.cost_max_usd <= 0) {
+        fail(at, key, "does nothing: give it allow, forbid, ttft_ms, itl_ms or usd_max");
       }
     }
   }

@@ -66,6 +66,38 @@ metrics::metrics()
       .Register(*registry_)
       .Add({{"version", k_version}})
       .Set(1);
+  add_route_counters();
+}
+
+void metrics::add_route_counters() {
+  auto& keyed = prometheus::BuildCounter()
+                    .Name("weir_prompts_keyed_total")
+                    .Help("Prompts, by how their prefix was identified: exact tokens, text, or not at all")
+                    .Register(*registry_);
+  for (std::size_t i = 0; i < k_keyed_how.size(); ++i) {
+    route_.keyed[i] = &keyed.Add({{"how", std::string(k_keyed_how[i])}});
+  }
+  auto& reuse = prometheus::BuildCounter()
+                    .Name("weir_prefix_tokens_total")
+                    .Help("Of requests whose target reported cached_tokens: prompt tokens, reuse predicted and "
+                          "reported, and the sum of differences")
+                    .Register(*registry_);
+  route_.prompt_tokens = &reuse.Add({{"kind", "prompt"}});
+  route_.predicted_tokens = &reuse.Add({{"kind", "predicted"}});
+  route_.cached_tokens = &reuse.Add({{"kind", "cached"}});
+  route_.error_tokens = &reuse.Add({{"kind", "error"}});
+  route_.waited = &prometheus::BuildCounter()
+                       .Name("weir_placements_waited_total")
+                       .Help("Requests that waited at the gateway for a replica to get free")
+                       .Register(*registry_)
+                       .Add({});
+  const prometheus::Histogram::BucketBoundaries decision_s{1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3,
+                                                           2e-3, 5e-3, 1e-2, 2e-2, 5e-2, 0.1,  0.5};
+  route_.decision_s = &prometheus::BuildHistogram()
+                           .Name("weir_route_decision_seconds")
+                           .Help("Identifying the prompt, looking it up and choosing, without waiting")
+                           .Register(*registry_)
+                           .Add({}, decision_s);
 }
 
 const metrics::request_series& metrics::series_of(const request_numbers& n) {

@@ -16,6 +16,7 @@
 #include <string_view>
 #include <tuple>
 
+#include "gateway/observe/route_counters.hpp"
 #include "gateway/observe/upstream_counters.hpp"
 
 namespace weir::gateway::observe {
@@ -54,6 +55,7 @@ class metrics final {
   double in_flight() const { return in_flight_->Value(); }
   void request_ended(const request_numbers& n);
   upstream_counters upstream(const std::string& target);
+  const route_counters& route() const noexcept { return route_; }
   void reload_done(bool ok);
   void set_connections(double open) { connections_->Set(open); }
   void set_body_bytes(double held) { body_bytes_->Set(held); }
@@ -93,6 +95,7 @@ class metrics final {
     }
   };
   const request_series& series_of(const request_numbers& n);
+  void add_route_counters();
 
   std::shared_ptr<prometheus::Registry> registry_;
   prometheus::Family<prometheus::Counter>& requests_;
@@ -104,6 +107,7 @@ class metrics final {
   prometheus::Family<prometheus::Counter>& attempts_;
   prometheus::Family<prometheus::Counter>& upstream_connections_;
   prometheus::Family<prometheus::Counter>& retries_;
+  route_counters route_;
   std::atomic<std::uint64_t> started_ = 0;
   std::mutex series_mutex_;
   std::map<label_key, request_series, label_less> series_;  // under series_mutex_; entries stay

@@ -32,6 +32,8 @@ class request_probe final {
     prompt_tokens_ = prompt;
     completion_tokens_ = completion;
   }
+  void set_predicted_reuse(std::int64_t tokens) { predicted_tokens_ = tokens; }
+  void set_cached(std::int64_t tokens) { cached_tokens_ = tokens; }  // -1: the target does not say
   void set_outcome(std::string_view code) { outcome_ = code; }      // an error code, a constant
   void set_detail(std::string_view message) { detail_ = message; }  // what the client was told
   void first_token();
@@ -52,6 +54,8 @@ class request_probe final {
   double first_token_s_ = -1;
   std::int64_t prompt_tokens_ = 0;
   std::int64_t completion_tokens_ = 0;
+  std::int64_t predicted_tokens_ = 0;
+  std::int64_t cached_tokens_ = -1;
 };
 
 }  // namespace weir::gateway::observe

@@ -19,6 +19,98 @@ using upstream::time_point;
 // For the end of a target's body behind its last event.
 constexpr milliseconds k_settle{200};
 
+upstream::time_limits general_limits(const config::limits_config& limits) {
+  return {.whole = milliseconds(limits.request_timeout_ms),
+          .first_token = milliseconds(limits.first_token_timeout_ms),
+          .inter_token = milliseconds(limits.inter_token_timeout_ms)};
+}
+
+void note_usage(api::request_context& context, const upstream::response& response) {
+  const auto usage = response.usage();
+  context.probe.set_tokens(usage.prompt_tokens, usage.completion_tokens);
+  context.probe.set_cached(usage.cached_tokens);
+}
+
+task<void> pump_body(api::request_context& context, upstream::response& response, route::attempt& attempt,
+                     time_point deadline) {
+  const auto body = co_await response.next(deadline);
+  if (!body) {
+    const error e = body.error();
+    co_await refuse(context, e);
+    co_return;
+  }
+  note_usage(context, response);
+  const auto& head = response.head();
+  if (head.status >= 400) context.probe.set_outcome("target_error");
+  if (head.status < 300) attempt.finished(response.usage(), false);
+  http::reply reply{.status = head.status,
+                    .content_type = head.content_type,
+                    .body = std::string(*body),
+                    .headers = head.headers};
+  const auto sent = co_await context.exchange.send(std::move(reply));
+  if (!sent) context.probe.set_outcome(info(sent.error().code).code);
+}
+
+// A started stream that cannot go on: one error event, then an aborted body, so that no client takes it for
+// complete.
+task<void> break_stream(api::request_context& context, const error& e, bool error_sent) {
+  context.probe.set_outcome(info(e.code).code);
+  context.probe.set_detail(e.message);
+  if (e.code != errc::client_gone && !error_sent) {
+    const std::string event = "data: " + api::error_json(e) + "\n\n";
+    co_await context.exchange.write(event);
+  }
+  context.exchange.abort();
+}
+
+result<void> start_stream(api::request_context& context, const upstream::reply_head& head) {
+  http::header_list headers = head.headers;
+  headers.emplace_back("cache-control", "no-cache");
+  headers.emplace_back("x-accel-buffering", "no");
+  return context.exchange.start_stream(head.status, head.content_type, std::move(headers));
+}
+
+task<void> pump_stream(api::request_context& context, upstream::response& response, route::attempt& attempt,
+                       time_point deadline, milliseconds inter_token) {
+  auto piece = co_await response.next(deadline);
+  if (!piece) {
+    const error e = piece.error();
+    co_await refuse(context, e);
+    co_return;
+  }
+  context.probe.first_token();
+  attempt.first_token();
+  // What holds if the client leaves: this coroutine then unwinds at any await below, without another line of
+  // it running.
+  context.probe.set_outcome(info(errc::client_gone).code);
+  note_usage(context, response);
+  auto sent = start_stream(context, response.head());
+  while (sent && piece && !piece->empty()) {
+    if (response.complete()) break;
+    if (auto done = context.exchange.write_now(*piece)) {
+      sent = std::move(*done);
+    } else {
+      sent = co_await context.exchange.write_rest();
+    }
+    if (sent) piece = co_await response.next(steady_clock::now() + inter_token);
+    note_usage(context, response);
+  }
+  note_usage(context, response);
+  if (piece) attempt.finished(response.usage(), true);
+  if (!sent || !piece) {
+    const error e = sent ? piece.error() : sent.error();
+    co_await break_stream(context, e, response.error_sent());
+    co_return;
+  }
+  sent = co_await context.exchange.finish(*piece);
+  if (!sent) co_return;
+  // The client has all of it, whenever it leaves now.
+  context.probe.set_outcome({});
+  co_await response.settle(steady_clock::now() + k_settle);
+}
+
+}  // namespace
+
 error why_none(const policy::decision& decision, std::string_view model) {
   // The reason that holds for the last target asked: with one target the reason, with several one of theirs.
   const auto why = decision.candidates.empty() ? policy::verdict::not_ready : decision.candidates.back().why;
@@ -52,93 +144,6 @@ error why_none(const policy::decision& decision, std::string_view model) {
   return {errc::overloaded, fmt::format("no target of '{}' is ready", model), {}};
 }
 
-upstream::time_limits general_limits(const config::limits_config& limits) {
-  return {.whole = milliseconds(limits.request_timeout_ms),
-          .first_token = milliseconds(limits.first_token_timeout_ms),
-          .inter_token = milliseconds(limits.inter_token_timeout_ms)};
-}
-
-void note_usage(api::request_context& context, const upstream::response& response) {
-  const auto usage = response.usage();
-  context.probe.set_tokens(usage.prompt_tokens, usage.completion_tokens);
-}
-
-task<void> pump_body(api::request_context& context, upstream::response& response, time_point deadline) {
-  const auto body = co_await response.next(deadline);
-  if (!body) {
-    const error e = body.error();
-    co_await refuse(context, e);
-    co_return;
-  }
-  note_usage(context, response);
-  const auto& head = response.head();
-  if (head.status >= 400) context.probe.set_outcome("target_error");
-  http::reply reply{.status = head.status,
-                    .content_type = head.content_type,
-                    .body = std::string(*body),
-                    .headers = head.headers};
-  const auto sent = co_await context.exchange.send(std::move(reply));
-  if (!sent) context.probe.set_outcome(info(sent.error().code).code);
-}
-
-// A started stream that cannot go on: one error event, then an aborted body, so that no client takes it for
-// complete.
-task<void> break_stream(api::request_context& context, const error& e, bool error_sent) {
-  context.probe.set_outcome(info(e.code).code);
-  context.probe.set_detail(e.message);
-  if (e.code != errc::client_gone && !error_sent) {
-    const std::string event = "data: " + api::error_json(e) + "\n\n";
-    co_await context.exchange.write(event);
-  }
-  context.exchange.abort();
-}
-
-result<void> start_stream(api::request_context& context, const upstream::reply_head& head) {
-  http::header_list headers = head.headers;
-  headers.emplace_back("cache-control", "no-cache");
-  headers.emplace_back("x-accel-buffering", "no");
-  return context.exchange.start_stream(head.status, head.content_type, std::move(headers));
-}
-
-task<void> pump_stream(api::request_context& context, upstream::response& response, time_point deadline,
-                       milliseconds inter_token) {
-  auto piece = co_await response.next(deadline);
-  if (!piece) {
-    const error e = piece.error();
-    co_await refuse(context, e);
-    co_return;
-  }
-  context.probe.first_token();
-  // What holds if the client leaves: this coroutine then unwinds at any await below, without another line of
-  // it running.
-  context.probe.set_outcome(info(errc::client_gone).code);
-  note_usage(context, response);
-  auto sent = start_stream(context, response.head());
-  while (sent && piece && !piece->empty()) {
-    if (response.complete()) break;
-    if (auto done = context.exchange.write_now(*piece)) {
-      sent = std::move(*done);
-    } else {
-      sent = co_await context.exchange.write_rest();
-    }
-    if (sent) piece = co_await response.next(steady_clock::now() + inter_token);
-    note_usage(context, response);
-  }
-  note_usage(context, response);
-  if (!sent || !piece) {
-    const error e = sent ? piece.error() : sent.error();
-    co_await break_stream(context, e, response.error_sent());
-    co_return;
-  }
-  sent = co_await context.exchange.finish(*piece);
-  if (!sent) co_return;
-  // The client has all of it, whenever it leaves now.
-  context.probe.set_outcome({});
-  co_await response.settle(steady_clock::now() + k_settle);
-}
-
-}  // namespace
-
 task<result<std::string>> read_json_body(api::request_context& context) {
   const auto& fields = context.exchange.head().fields;
   const auto type = fields.find("content-type");
@@ -162,8 +167,7 @@ task<void> refuse(api::request_context& context, const error& e) {
   co_await context.exchange.send(std::move(reply));
 }
 
-result<target_choice> choose_target(api::request_context& context, std::string_view model,
-                                    const policy::request_facts& facts) {
+result<const model_entry*> find_model(api::request_context& context, std::string_view model) {
   const auto* entry = context.snap->find_model(model);
   if (entry == nullptr || !context.caller.may_use(entry->name)) {
     return fail(
@@ -173,32 +177,39 @@ result<target_choice> choose_target(api::request_context& context, std::string_v
   }
   context.probe.set_model(entry->name);
   if (context.state.draining) return fail(errc::draining, "shutting down; retry in a moment");
-  std::vector<policy::target_view> views;
-  views.reserve(entry->targets.size());
-  for (const auto& target : entry->targets) views.push_back(target->view());
-  const policy::scoring in_turn{.kind = policy::policy_kind::round_robin};
-  const auto turn = entry->turn.fetch_add(1, std::memory_order_relaxed);
-  const auto decision = policy::route(facts, views, {}, in_turn, {}, turn);
-  if (decision.picked == policy::decision::k_none) return std::unexpected(why_none(decision, entry->name));
-  context.probe.set_target(std::string(views[decision.picked].name));
-  return target_choice{entry, entry->targets[decision.picked].get()};
+  return entry;
 }
 
 task<void> relay_call(api::request_context& context, std::shared_ptr<const api::generation_call> call,
                       std::string_view id_prefix) {
-  const auto choice = choose_target(context, call->model, call->facts);
-  if (!choice) {
-    co_await refuse(context, choice.error());
+  const auto found = find_model(context, call->model);
+  if (!found) {
+    co_await refuse(context, found.error());
     co_return;
   }
-  const auto limits = choice->target->limits(general_limits(context.snap->config.limits));
+  const model_entry& entry = **found;
+  auto prompt = co_await entry.router->identify(*call, context.caller);
+  const auto general = general_limits(context.snap->config.limits);
+  const auto placed_by = steady_clock::now() + (call->stream ? general.first_token : general.whole);
+  auto placed = co_await entry.router->place(*call, context.caller, std::move(prompt), placed_by);
+  if (!placed || !*placed) {
+    const error e = placed ? why_none(placed->error(), entry.name) : placed.error();
+    co_await refuse(context, e);
+    co_return;
+  }
+  route::attempt& attempt = **placed;
+  auto& target = attempt.target();
+  context.probe.set_target(std::string(attempt.choice().name));
+  context.probe.set_predicted_reuse(attempt.choice().prefix.reusable_tokens);
+  const auto limits = target.limits(general);
   const auto deadline = steady_clock::now() + (call->stream ? limits.first_token : limits.whole);
   upstream::dispatch request{.call = call,
-                             .model = choice->model->name,
+                             .model = entry.name,
                              .id_prefix = id_prefix,
                              .request_id = context.exchange.request_id(),
+                             .members = attempt.members(),
                              .deadline = deadline};
-  const auto started = co_await choice->target->start(std::move(request));
+  const auto started = co_await target.start(std::move(request));
   if (!started) {
     const error e = started.error();
     co_await refuse(context, e);
@@ -206,9 +217,9 @@ task<void> relay_call(api::request_context& context, std::shared_ptr<const api::
   }
   auto& response = **started;
   if (response.head().events) {
-    co_await pump_stream(context, response, deadline, limits.inter_token);
+    co_await pump_stream(context, response, attempt, deadline, limits.inter_token);
   } else {
-    co_await pump_body(context, response, deadline);
+    co_await pump_body(context, response, attempt, deadline);
   }
 }
 

@@ -18,14 +18,11 @@ task<result<std::string>> read_json_body(api::request_context& context);
 // Answers `e` unless the client is gone.
 task<void> refuse(api::request_context& context, const error& e);
 
-struct target_choice {
-  const model_entry* model;
-  upstream::upstream* target;  // both live as long as the context's snapshot
-};
+// The model that a request names, if this caller may use it.
+result<const model_entry*> find_model(api::request_context& context, std::string_view model);
 
-// A target of the model for this request, or why none serves it. Applies the caller's model list.
-result<target_choice> choose_target(api::request_context& context, std::string_view model,
-                                    const policy::request_facts& facts);
+// What speaks against each target, as the error that a client reads.
+error why_none(const policy::decision& decision, std::string_view model);
 
 // Takes a request to a target and its output to the client, to its end. `id_prefix` begins the identifier of
 // an answer that the gateway writes itself.

@@ -112,6 +112,7 @@ class embedded final : public engine_upstream {
   }
   engine::engine_stats stats() const noexcept override { return engine_->stats(); }
   const engine::model_info& model() const noexcept override { return engine_->info(); }
+  const text_tools& tools() const noexcept override { return tools_; }
   void stop() noexcept override {
     stopped_ = true;
     engine_->stop();

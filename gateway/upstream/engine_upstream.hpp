@@ -7,6 +7,7 @@
 #include <string>
 
 #include "engine/engine.hpp"
+#include "gateway/upstream/loaded_model.hpp"
 #include "gateway/upstream/upstream.hpp"
 
 namespace weir::gateway::upstream {
@@ -23,6 +24,7 @@ class engine_upstream : public upstream {
 
   virtual engine::engine_stats stats() const noexcept = 0;
   virtual const engine::model_info& model() const noexcept = 0;
+  virtual const text_tools& tools() const noexcept = 0;
 
   // Refuses new requests and cancels running ones.
   virtual void stop() noexcept = 0;

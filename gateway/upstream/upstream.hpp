@@ -9,9 +9,11 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 
+#include "gateway/api/body_edit.hpp"
 #include "gateway/api/generation_call.hpp"
 #include "gateway/api/response_writer.hpp"
 #include "gateway/errc.hpp"
@@ -66,6 +68,7 @@ struct dispatch {
   std::string_view model;       // the configured name of what the client asked for; outlives the response
   std::string_view id_prefix;   // of the identifier of an answer that the gateway writes itself
   std::string_view request_id;  // outlives the response
+  std::span<const api::body_member> members;  // that the body carries to a replica; outlive the response
   time_point deadline;          // of start() and, for a stream, of its first content
 };
 

@@ -1,0 +1,110 @@
+#include "gateway/config/read_routing.hpp"
+
+namespace weir::gateway::config {
+
+namespace {
+
+constexpr std::int64_t k_tokens_max = 1LL << 40;
+constexpr std::int64_t k_milliseconds_max = 24LL * 3600 * 1000;
+constexpr double k_usd_max = 1e9;
+
+void read_match(map_reader& in, policy::rule_match& out) {
+  in.text_list("models", out.models);
+  in.text_list("tenants", out.tenants);
+  in.text_list("keys", out.keys);
+  in.integer("prompt_tokens_min", out.prompt_tokens_min, {0, k_tokens_max});
+  in.integer("prompt_tokens_max", out.prompt_tokens_max, {1, k_tokens_max});
+  in.maybe_flag("tools", out.tools);
+  in.maybe_flag("images", out.images);
+  if (out.prompt_tokens_max > 0 && out.prompt_tokens_max < out.prompt_tokens_min) {
+    in.fail("prompt_tokens_max", "is below prompt_tokens_min");
+  }
+}
+
+}  // namespace
+
+void read_routing(map_reader& in, routing_config& out) {
+  out.at = in.at();
+  in.choice("policy", out.policy,
+            {"balanced", "latency", "cost", "least_pending", "prefix_greedy", "round_robin", "random"});
+  in.number("value_of_time_usd_per_hour", out.value_of_time_usd_per_hour, 0, k_usd_max);
+  in.number("credit", out.credit, 0, 1);
+  in.integer("hold_ms", out.hold_ms, {0, k_milliseconds_max});
+  in.integer("hold_max_ms", out.hold_max_ms, {0, k_milliseconds_max});
+  in.file_path("state_dir", out.state_dir);
+  in.bytes("index_bytes", out.index_bytes, {16 << 20, 8LL << 30});
+  in.bytes("prompt_memory_bytes", out.prompt_memory_bytes, {1 << 20, 1LL << 40});
+  in.choice("sharing", out.sharing, {"tenant", "key", "site"});
+}
+
+void read_rule(map_reader& in, policy::rule& out) {
+  in.text("name", out.name);
+  in.map("when", [&](map_reader& when) { read_match(when, out.when); });
+  in.text_list("allow", out.allow);
+  in.text_list("forbid", out.forbid);
+  std::int64_t ttft_ms = 0;
+  std::int64_t itl_ms = 0;
+  in.integer("ttft_ms", ttft_ms, {1, k_milliseconds_max});
+  in.integer("itl_ms", itl_ms, {1, k_milliseconds_max});
+  out.ttft_s = static_cast<double>(ttft_ms) / 1000;
+  out.itl_s = static_cast<double>(itl_ms) / 1000;
+  in.number("usd_max", out.cost_max_usd, 0, k_usd_max);
+}
+
+void read_cache(map_reader& in, cache_config& out) {
+  out.on = true;
+  in.integer("capacity_tokens", out.capacity_tokens, {1, k_tokens_max});
+  in.integer("checkpoint_tokens", out.checkpoint_tokens, {0, 1LL << 30});
+  in.choice("retention", out.retention, {"dense", "prompt_end", "second_sighting", "interval"});
+  in.integer("interval_tokens", out.interval_tokens, {1, k_tokens_max});
+  if ((out.retention == "interval") != (out.interval_tokens > 0)) {
+    in.fail("interval_tokens", "goes with retention: interval");
+  }
+  in.text("events", out.events);
+  in.text("replay", out.replay);
+  in.text("topic", out.topic);
+  if (out.events.empty() && !(out.replay.empty() && out.topic.empty())) {
+    in.fail("events", "is missing: replay and topic belong to it");
+  }
+  for (const std::string_view key : {"events", "replay"}) {
+    const auto& endpoint = key == "events" ? out.events : out.replay;
+    if (endpoint.empty() || endpoint.starts_with("tcp://") || endpoint.starts_with("ipc://")) continue;
+    in.fail(key, "expected tcp://HOST:PORT or ipc://PATH");
+  }
+  in.flag("salted", out.salted);
+  in.flag("hints", out.hints);
+}
+
+void read_terms(map_reader& in, terms_config& out) {
+  in.flag("hosted", out.hosted);
+  in.map("speed", [&](map_reader& m) {
+    m.integer("prefill_tokens_per_s", out.prefill_tokens_per_s, {1, 1'000'000'000});
+    m.integer("ttft_base_ms", out.ttft_base_ms, {0, k_milliseconds_max});
+  });
+  in.map("price", [&](map_reader& m) {
+    m.number("usd_per_hour", out.usd_per_hour, 0, k_usd_max);
+    m.number("fresh_usd_per_mtok", out.fresh_usd_per_mtok, 0, k_usd_max);
+    m.number("cached_usd_per_mtok", out.cached_usd_per_mtok, 0, k_usd_max);
+    m.number("output_usd_per_mtok", out.output_usd_per_mtok, 0, k_usd_max);
+  });
+  in.number("quality", out.quality, 0.001, 1000);
+  in.map("metrics", [&](map_reader& m) {
+    out.metrics_interval_ms = 1'000;
+    m.integer("interval_ms", out.metrics_interval_ms, {50, k_milliseconds_max});
+    m.text("path", out.metrics_path);
+    if (!out.metrics_path.starts_with('/')) m.fail("path", "begins with /");
+  });
+}
+
+void read_model_terms(map_reader& in, model_config& out) {
+  in.file_path("tokenizer", out.tokenizer);
+  in.integer("ttft_ms", out.ttft_ms, {1, k_milliseconds_max});
+  in.integer("itl_ms", out.itl_ms, {1, k_milliseconds_max});
+  in.map("overflow", [&](map_reader& m) {
+    m.flag("engine", out.overflow_engine);
+    m.flag("hosted", out.overflow_hosted);
+    m.flag("spill_by_cost", out.spill_by_cost);
+  });
+}
+
+}  // namespace weir::gateway::config

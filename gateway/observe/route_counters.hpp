@@ -1,0 +1,25 @@
+// The counters of routing, resolved once so that a request costs additions. Any thread.
+#pragma once
+
+#include <prometheus/counter.h>
+#include <prometheus/histogram.h>
+
+#include <array>
+#include <cstddef>
+#include <string_view>
+
+namespace weir::gateway::observe {
+
+inline constexpr std::array<std::string_view, 3> k_keyed_how{"tokens", "text", "none"};
+
+struct route_counters {
+  std::array<prometheus::Counter*, k_keyed_how.size()> keyed{};  // requests, by how their prompt was keyed
+  prometheus::Counter* prompt_tokens = nullptr;     // of requests whose replica said what it reused
+  prometheus::Counter* predicted_tokens = nullptr;  // reuse predicted for them
+  prometheus::Counter* cached_tokens = nullptr;     // and reported
+  prometheus::Counter* error_tokens = nullptr;      // |predicted - reported|
+  prometheus::Counter* waited = nullptr;            // requests that waited for a replica to get free
+  prometheus::Histogram* decision_s = nullptr;      // identifying the prompt, look-up and choice
+};
+
+}  // namespace weir::gateway::observe

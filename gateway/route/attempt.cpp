@@ -1,0 +1,89 @@
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "gateway/route/model_router.hpp"
+
+namespace weir::gateway::route {
+
+namespace {
+
+using std::chrono::steady_clock;
+
+double now_s() {
+  return std::chrono::duration<double>(steady_clock::now().time_since_epoch()).count();
+}
+
+constexpr double k_mean_fade = 0.95;
+
+}  // namespace
+
+attempt::attempt(model_router& router, std::size_t target, std::shared_ptr<const prompt_identity> prompt,
+                 policy::decision made)
+    : router_(&router),
+      target_(target),
+      prompt_(std::move(prompt)),
+      made_(std::move(made)),
+      begun_(steady_clock::now()) {}
+
+attempt::attempt(attempt&& other) noexcept
+    : router_(std::exchange(other.router_, nullptr)),
+      target_(other.target_),
+      prompt_(std::move(other.prompt_)),
+      made_(std::move(other.made_)),
+      members_(std::move(other.members_)),
+      work_(other.work_),
+      begun_(other.begun_),
+      first_(other.first_) {}
+
+attempt::~attempt() {
+  if (router_ == nullptr) return;
+  router_->targets_[target_].state->ended(work_.id, now_s());
+  router_->work_ended();
+}
+
+upstream::upstream& attempt::target() const noexcept {
+  return *router_->targets_[target_].target;
+}
+
+void attempt::first_token() {
+  if (first_) return;
+  first_ = steady_clock::now();
+  const double ttft_s = std::chrono::duration<double>(*first_ - begun_).count();
+  const auto& c = choice();
+  const double work =
+      std::max(0.0, static_cast<double>(prompt_->keys.tokens) - static_cast<double>(c.prefix.reusable_tokens));
+  router_->targets_[target_].state->first_token(work_.id, work + work_.ahead_tokens, ttft_s, now_s());
+  router_->work_ended();
+}
+
+void attempt::finished(const api::token_usage& usage, bool streamed) {
+  auto& state = *router_->targets_[target_].state;
+  if (streamed && first_ && usage.completion_tokens > 1) {
+    const double took_s = std::chrono::duration<double>(steady_clock::now() - *first_).count();
+    state.tokens_came(took_s / static_cast<double>(usage.completion_tokens - 1));
+  }
+  if (usage.completion_tokens > 0) {
+    auto& mean = router_->output_tokens_mean_;
+    const auto tokens = static_cast<double>(usage.completion_tokens);
+    const double old = mean.load(std::memory_order_relaxed);
+    // A lost update is one observation of many.
+    mean.store(old == 0 ? tokens : old * k_mean_fade + tokens * (1 - k_mean_fade), std::memory_order_relaxed);
+  }
+  const auto& keys = prompt_->keys;
+  if (usage.cached_tokens < 0 || keys.keys.empty() || !state.has_cache()) return;
+  const auto predicted = static_cast<double>(choice().prefix.reusable_tokens);
+  const auto cached = static_cast<double>(usage.cached_tokens);
+  const auto& counters = router_->shared_.counters();
+  counters.prompt_tokens->Increment(static_cast<double>(std::max<std::int64_t>(0, usage.prompt_tokens)));
+  counters.predicted_tokens->Increment(predicted);
+  counters.cached_tokens->Increment(cached);
+  counters.error_tokens->Increment(std::abs(predicted - cached));
+  if (auto* model = state.model(); model != nullptr && keys.how == keyed_how::tokens) {
+    const auto units = static_cast<std::uint32_t>(
+        std::min<std::uint64_t>(keys.keys.size(), static_cast<std::uint64_t>(usage.cached_tokens) / keys.unit_tokens));
+    model->correct(keys.keys, units);
+  }
+}
+
+}  // namespace weir::gateway::route

@@ -1,0 +1,311 @@
+#include "gateway/route/model_router.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <cmath>
+
+namespace weir::gateway::route {
+
+namespace {
+
+using std::chrono::steady_clock;
+
+// While a request waits, targets' work goes on without telling us.
+constexpr std::chrono::milliseconds k_tick{25};
+
+double seconds_of(steady_clock::time_point t) {
+  return std::chrono::duration<double>(t.time_since_epoch()).count();
+}
+
+double now_s() {
+  return seconds_of(steady_clock::now());
+}
+
+policy::evidence to_evidence(prefix_index::confidence from) noexcept {
+  switch (from) {
+    case prefix_index::confidence::none:
+      return policy::evidence::none;
+    case prefix_index::confidence::restored:
+      return policy::evidence::restored;
+    case prefix_index::confidence::predicted:
+      return policy::evidence::predicted;
+    case prefix_index::confidence::observed:
+      return policy::evidence::observed;
+    case prefix_index::confidence::confirmed:
+      return policy::evidence::confirmed;
+  }
+  return policy::evidence::none;
+}
+
+// Units that can be reused at most: the last token always runs.
+std::size_t reusable_units(const prompt_keys& keys) noexcept {
+  if (keys.unit_tokens == 0 || keys.tokens == 0) return 0;
+  return std::min(keys.keys.size(), static_cast<std::size_t>((keys.tokens - 1) / keys.unit_tokens));
+}
+
+// Chains are prefix-chained: where keys are equal, everything before is.
+std::size_t shared_units(std::span<const prefix_index::block_key> a, std::span<const prefix_index::block_key> b) {
+  std::size_t low = 0;
+  std::size_t high = std::min(a.size(), b.size());
+  while (low < high) {
+    const std::size_t middle = (low + high + 1) / 2;
+    if (a[middle - 1] == b[middle - 1]) {
+      low = middle;
+    } else {
+      high = middle - 1;
+    }
+  }
+  return low;
+}
+
+}  // namespace
+
+struct model_router::ask {
+  policy::request_facts facts;
+  policy::scoring how;
+  std::shared_ptr<const prompt_identity> prompt;
+  std::unique_ptr<bool[]> excluded;
+  std::vector<policy::prefix_view> prefixes;  // one per target
+  std::uint64_t seed = 0;
+  steady_clock::time_point begun;
+
+  std::span<const prefix_index::block_key> chain() const {
+    return std::span(prompt->keys.keys).first(reusable_units(prompt->keys));
+  }
+};
+
+// Shared by the waiting coroutine and whoever places it. The timer belongs to the coroutine's thread; it is
+// gone when the coroutine has left.
+struct model_router::waiter {
+  waiter(ask a, io_executor e) : request(std::move(a)), executor(e), wake(std::in_place, e) {}
+
+  ask request;
+  io_executor executor;
+  std::optional<io_timer> wake;
+  std::optional<placing> placed;  // under the router's lock
+  bool listed = true;             // under the router's lock
+};
+
+model_router::model_router(model_terms terms, std::vector<routed_target> targets,
+                           std::span<const policy::rule> rules, services& shared)
+    : terms_(std::move(terms)),
+      chain_model_(terms_.tokenizer ? fmt::format("{}#{:016x}", terms_.name, terms_.tokenizer->fingerprint())
+                                    : terms_.name),
+      targets_(std::move(targets)),
+      rules_(rules),
+      shared_(shared) {
+  for (std::size_t i = 0; i < targets_.size(); ++i) {
+    if (!targets_[i].state->has_cache()) continue;
+    ids_.push_back(targets_[i].state->id());
+    cached_.push_back(i);
+  }
+}
+
+model_router::~model_router() = default;
+
+std::vector<policy::target_view> model_router::views() const {
+  std::vector<policy::target_view> out;
+  out.reserve(targets_.size());
+  const double now = now_s();
+  for (const auto& t : targets_) {
+    out.push_back(t.target->view());
+    t.state->fill(out.back(), now);
+  }
+  return out;
+}
+
+void model_router::look_up(ask& a) const {
+  a.prefixes.assign(targets_.size(), {});
+  if (ids_.empty()) return;
+  const auto chain = a.chain();
+  std::vector<prefix_index::holding> holdings(ids_.size());
+  shared_.index().find(chain, ids_, holdings);
+  const auto unit = static_cast<std::int64_t>(a.prompt->keys.unit_tokens);
+  for (std::size_t i = 0; i < holdings.size(); ++i) {
+    a.prefixes[cached_[i]] = {.page_tokens = holdings[i].pages * unit,
+                              .reusable_tokens = holdings[i].checkpoint * unit,
+                              .from = to_evidence(holdings[i].checkpoint_from)};
+  }
+}
+
+model_router::ask model_router::make_ask(const api::generation_call& call, const auth::identity& caller,
+                                         std::shared_ptr<const prompt_identity> prompt) {
+  ask out{.facts = call.facts,
+          .how = terms_.how,
+          .prompt = std::move(prompt),
+          .excluded = std::make_unique<bool[]>(targets_.size()),
+          .prefixes = {},
+          .seed = turn_.fetch_add(1, std::memory_order_relaxed),
+          .begun = steady_clock::now()};
+  out.facts.prompt_tokens = static_cast<std::int64_t>(out.prompt->keys.tokens);
+  out.facts.prompt_is_estimate = out.prompt->keys.how != keyed_how::tokens;
+  out.facts.output_tokens_expected =
+      static_cast<std::int64_t>(output_tokens_mean_.load(std::memory_order_relaxed));
+  if (!rules_.empty()) {
+    std::vector<std::string_view> names;
+    for (const auto& t : targets_) names.emplace_back(t.state->name());
+    const policy::rule_subject subject{.model = terms_.name,
+                                       .tenant = caller.tenant,
+                                       .key = caller.name,
+                                       .prompt_tokens = out.facts.prompt_tokens,
+                                       .has_tools = call.has_tools,
+                                       .has_images = call.facts.needs_image,
+                                       .local_only = call.facts.local_only};
+    policy::apply_rules(rules_, subject, names, {out.excluded.get(), targets_.size()}, out.how);
+  }
+  look_up(out);
+  return out;
+}
+
+policy::decision model_router::explain(const api::generation_call& call, const auth::identity& caller,
+                                       const prompt_identity& prompt) {
+  const ask a = make_ask(call, caller, std::make_shared<const prompt_identity>(prompt));
+  auto targets = views();
+  for (std::size_t i = 0; i < targets.size(); ++i) targets[i].excluded = a.excluded[i];
+  return policy::route(a.facts, targets, a.prefixes, a.how, terms_.overflow, a.seed);
+}
+
+attempt model_router::dispatch(const ask& a, policy::decision made) {
+  const std::size_t picked = made.picked;
+  const auto& to = targets_[picked];
+  const auto& keys = a.prompt->keys;
+  attempt out(*this, picked, a.prompt, std::move(made));
+  out.work_ = to.state->dispatched(policy::uncached_tokens(a.facts, a.prefixes[picked]), now_s());
+  if (!to.state->has_cache() || keys.keys.empty()) return out;
+
+  if (to.state->cache().salted && !a.prompt->cache_salt.empty()) {
+    out.members_.push_back({"cache_salt", '"' + a.prompt->cache_salt + '"'});
+  }
+  std::vector<std::uint32_t> hint_units;
+  if (to.state->cache().hints && keys.how == keyed_how::tokens) {
+    const policy::hint_terms terms{.unit_tokens = static_cast<std::int64_t>(keys.unit_tokens)};
+    const auto hints = policy::hints_for(a.facts.prompt_tokens, a.prefixes[picked], terms);
+    std::string at;
+    for (int i = 0; i < hints.count; ++i) {
+      hint_units.push_back(static_cast<std::uint32_t>(hints.at[i] / terms.unit_tokens));
+      at += fmt::format("{}{}", i == 0 ? "" : ",", hints.at[i]);
+    }
+    out.members_.push_back({"weir_checkpoint_at", '[' + at + ']'});
+  }
+  if (auto* model = to.state->model()) {
+    model->dispatched(a.chain(), hint_units);
+    shared_.changed(a.chain());
+  }
+  return out;
+}
+
+// Those that wait and begin alike would find what was just sent there.
+void model_router::share_prefix(const ask& sent, std::size_t target) {
+  const auto* state = targets_[target].state.get();
+  if (!state->has_cache()) return;
+  const auto unit = static_cast<std::int64_t>(sent.prompt->keys.unit_tokens);
+  const bool all_resumable = state->cache().checkpoint_tokens == 0 || state->cache().retention == "dense";
+  for (const auto& w : waiting_) {
+    if (w->request.prompt->keys.unit_tokens != sent.prompt->keys.unit_tokens) continue;
+    auto& held = w->request.prefixes[target];
+    const auto pages = static_cast<std::int64_t>(shared_units(w->request.chain(), sent.chain())) * unit;
+    if (pages <= held.page_tokens) continue;
+    held.page_tokens = pages;
+    if (all_resumable) held.reusable_tokens = pages;
+    if (held.from == policy::evidence::none) held.from = policy::evidence::predicted;
+  }
+}
+
+void model_router::place_waiting() {
+  const std::lock_guard lock(mutex_);
+  std::vector<policy::waiting_request> asks;
+  while (!waiting_.empty()) {
+    const auto now = steady_clock::now();
+    asks.clear();
+    for (const auto& w : waiting_) {
+      asks.push_back({.facts = w->request.facts,
+                      .how = w->request.how,
+                      .overflow = terms_.overflow,
+                      .prefixes = w->request.prefixes,
+                      .excluded = {w->request.excluded.get(), targets_.size()},
+                      .waited_s = std::chrono::duration<double>(now - w->request.begun).count(),
+                      .seed = w->request.seed});
+    }
+    auto placed = policy::place_next(views(), asks, terms_.placement);
+    if (!placed) return;
+    const auto at = std::next(waiting_.begin(), static_cast<std::ptrdiff_t>(placed->request));
+    const std::shared_ptr<waiter> w = *at;
+    waiting_.erase(at);
+    waiting_count_.store(waiting_.size(), std::memory_order_relaxed);
+    w->listed = false;
+    if (placed->made.picked == policy::decision::k_none) {
+      w->placed.emplace(std::unexpected(std::move(placed->made)));
+    } else {
+      const std::size_t target = placed->made.picked;
+      w->placed.emplace(dispatch(w->request, std::move(placed->made)));
+      share_prefix(w->request, target);
+    }
+    // Under the lock: the coroutine leaves the list under it too, and with it its thread's io_context may end.
+    asio::post(w->executor, [w] {
+      if (w->wake) w->wake->cancel();
+    });
+  }
+}
+
+task<result<model_router::placing>> model_router::place(const api::generation_call& call,
+                                                        const auth::identity& caller,
+                                                        std::shared_ptr<const prompt_identity> prompt,
+                                                        steady_clock::time_point deadline) {
+  const auto begun = steady_clock::now();
+  ask request = make_ask(call, caller, prompt);
+  const bool waits = policy::may_wait(request.how.kind) &&
+                     waiting_count_.load(std::memory_order_relaxed) < k_waiting_max;
+  const io_executor executor = co_await asio::this_coro::executor;
+  const auto w = std::make_shared<waiter>(std::move(request), executor);
+  if (!waits) {
+    auto targets = views();
+    for (std::size_t i = 0; i < targets.size(); ++i) targets[i].excluded = w->request.excluded[i];
+    auto made = policy::route(w->request.facts, targets, w->request.prefixes, w->request.how, terms_.overflow,
+                              w->request.seed);
+    if (made.picked == policy::decision::k_none) co_return placing(std::unexpected(std::move(made)));
+    co_return placing(dispatch(w->request, std::move(made)));
+  }
+
+  // Leaves the list however this coroutine ends.
+  struct leave {
+    model_router& router;
+    waiter& w;
+    ~leave() {
+      w.wake.reset();
+      const std::lock_guard lock(router.mutex_);
+      if (!w.listed) return;
+      router.waiting_.remove_if([&](const auto& other) { return other.get() == &w; });
+      router.waiting_count_.store(router.waiting_.size(), std::memory_order_relaxed);
+    }
+  } const guard{*this, *w};
+  {
+    const std::lock_guard lock(mutex_);
+    waiting_.push_back(w);
+    waiting_count_.store(waiting_.size(), std::memory_order_relaxed);
+  }
+  place_waiting();
+  shared_.counters().decision_s->Observe(
+      prompt->took_s + std::chrono::duration<double>(steady_clock::now() - begun).count());
+  const auto cancellation = co_await asio::this_coro::cancellation_state;
+  for (bool counted = false;; counted = true) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (w->placed) co_return std::move(*w->placed);
+    }
+    if (!counted) shared_.counters().waited->Increment();
+    if (cancellation.cancelled() != asio::cancellation_type::none) co_return fail(errc::client_gone, "");
+    if (steady_clock::now() >= deadline) {
+      co_return fail(errc::overloaded, "no replica got free in time; retry in a moment");
+    }
+    w->wake->expires_after(k_tick);
+    const auto token = asio::as_tuple(use_task);
+    co_await w->wake->async_wait(token);
+    place_waiting();
+  }
+}
+
+}  // namespace weir::gateway::route

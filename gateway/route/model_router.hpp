@@ -1,0 +1,146 @@
+// Chooses targets for the requests of one model: prompt to keys, keys to what replicas hold, that and their
+// load to a decision, and back from what happened to what is known.
+//
+// A request may wait here while every replica it would choose is busy (policy/placement.hpp). Whoever ends a
+// prefill, or a tick of one that waits, places all that can be placed; what was placed for another thread's
+// request is handed to it there.
+//
+// Threads: any; the waiting list has a lock of its own, held for one pass of the policy. A router outlives
+// its attempts: both are pinned by the request's snapshot.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "gateway/api/response_writer.hpp"
+#include "gateway/errc.hpp"
+#include "gateway/prompt/prompt_keys.hpp"
+#include "gateway/route/prompt_reader.hpp"
+#include "gateway/route/services.hpp"
+#include "gateway/task.hpp"
+#include "gateway/upstream/upstream.hpp"
+#include "policy/hints.hpp"
+#include "policy/placement.hpp"
+#include "policy/rules.hpp"
+
+namespace weir::gateway::route {
+
+inline constexpr std::size_t k_tokenize_slice_bytes = 64 << 10;  // between which an I/O thread serves others
+inline constexpr std::size_t k_waiting_max = 4096;               // beyond it requests are dispatched as they come
+
+struct routed_target {
+  std::shared_ptr<upstream::upstream> target;
+  std::shared_ptr<target_state> state;
+};
+
+struct model_terms {
+  std::string name;
+  std::shared_ptr<const engine::text::tokenizer> tokenizer;  // null: prompts are keyed by text
+  std::shared_ptr<const engine::text::chat_format> chat;     // null: only plain prompts are tokenized
+  sharing shared_by = sharing::tenant;
+  policy::scoring how;
+  policy::overflow_terms overflow;
+  policy::placement_terms placement;
+};
+
+struct prompt_identity {
+  prompt_keys keys;
+  std::string cache_salt;  // for the target; empty: none
+  double took_s = 0;       // of this thread's time
+};
+
+class model_router;
+
+// A request on its way at a target. Ends what is counted for it when it goes.
+class attempt final {
+ public:
+  attempt(model_router& router, std::size_t target, std::shared_ptr<const prompt_identity> prompt,
+          policy::decision made);
+  ~attempt();
+  attempt(attempt&&) noexcept;
+  attempt& operator=(attempt&&) = delete;
+
+  upstream::upstream& target() const noexcept;
+  const policy::decision& made() const noexcept { return made_; }
+  const policy::candidate& choice() const noexcept { return made_.candidates[target_]; }
+  // What the request's body tells the target besides what the client wrote.
+  std::span<const api::body_member> members() const noexcept { return members_; }
+
+  void first_token();
+  // The answer is whole; `streamed`: its tokens came one by one.
+  void finished(const api::token_usage& usage, bool streamed);
+
+ private:
+  friend class model_router;
+  model_router* router_;  // null: moved from
+  std::size_t target_;
+  std::shared_ptr<const prompt_identity> prompt_;
+  policy::decision made_;
+  std::vector<api::body_member> members_;
+  target_state::dispatched_work work_;
+  std::chrono::steady_clock::time_point begun_;
+  std::optional<std::chrono::steady_clock::time_point> first_;
+};
+
+class model_router final {
+ public:
+  model_router(model_terms terms, std::vector<routed_target> targets, std::span<const policy::rule> rules,
+               services& shared);
+  ~model_router();
+
+  const std::vector<routed_target>& targets() const noexcept { return targets_; }
+
+  // Keys of the call's prompt for this caller. Yields the thread between slices of a long new prompt.
+  task<std::shared_ptr<const prompt_identity>> identify(const api::generation_call& call,
+                                                        const auth::identity& caller);
+
+  // The target, once there is one to dispatch to; or the decision that names what speaks against each.
+  // Cancelled: client_gone.
+  using placing = std::expected<attempt, policy::decision>;
+  task<result<placing>> place(const api::generation_call& call, const auth::identity& caller,
+                              std::shared_ptr<const prompt_identity> prompt,
+                              std::chrono::steady_clock::time_point deadline);
+
+  // The decision as it would be made now, without sending or waiting.
+  policy::decision explain(const api::generation_call& call, const auth::identity& caller,
+                           const prompt_identity& prompt);
+
+ private:
+  friend class attempt;
+  struct ask;     // what a decision needs of one request
+  struct waiter;  // a request that has none yet
+
+  ask make_ask(const api::generation_call& call, const auth::identity& caller,
+               std::shared_ptr<const prompt_identity> prompt);
+  std::vector<policy::target_view> views() const;
+  void look_up(ask& a) const;
+  attempt dispatch(const ask& a, policy::decision made);
+  void place_waiting();                     // takes the lock
+  void share_prefix(const ask& sent, std::size_t target);  // under the lock
+  void work_ended() {
+    if (waiting_count_.load(std::memory_order_relaxed) > 0) place_waiting();
+  }
+
+  const model_terms terms_;
+  const std::string chain_model_;  // the model's name and its tokenizer
+  const std::vector<routed_target> targets_;
+  const std::span<const policy::rule> rules_;
+  services& shared_;
+  std::vector<prefix_index::replica_id> ids_;  // of targets with a cache
+  std::vector<std::size_t> cached_;            // their places in targets_
+  std::atomic<std::uint64_t> turn_ = 0;
+  std::atomic<double> output_tokens_mean_ = 0;
+
+  std::mutex mutex_;
+  std::list<std::shared_ptr<waiter>> waiting_;  // under mutex_
+  std::atomic<std::size_t> waiting_count_ = 0;
+};
+
+}  // namespace weir::gateway::route

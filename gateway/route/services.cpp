@@ -1,0 +1,138 @@
+#include "gateway/route/services.hpp"
+
+#include <fmt/format.h>
+#include <openssl/rand.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
+#include "prefix_index/event_source.hpp"
+
+namespace weir::gateway::route {
+
+namespace {
+
+std::uint64_t random_seed() {
+  std::uint64_t seed = 1;
+  RAND_bytes(reinterpret_cast<unsigned char*>(&seed), sizeof seed);
+  return seed;
+}
+
+}  // namespace
+
+services::services(const config::routing_config& config, std::string salt,
+                   const observe::route_counters& counters)
+    : config_(config),
+      counters_(counters),
+      index_({.bytes_max = static_cast<std::size_t>(config.index_bytes), .seed = random_seed()}),
+      memory_(static_cast<std::size_t>(config.prompt_memory_bytes)),
+      scopes_(std::move(salt)) {}
+
+services::~services() {
+  subscriber_.reset();
+  store_.reset();
+}
+
+std::expected<std::unique_ptr<services>, std::string> services::open(const config::routing_config& config,
+                                                                     const observe::route_counters& counters) {
+  auto salt = load_site_salt(config.state_dir);
+  if (!salt) return std::unexpected(salt.error());
+  return std::unique_ptr<services>(new services(config, std::move(*salt), counters));
+}
+
+prefix_index::replica_id services::free_id() const {
+  prefix_index::replica_id id = 0;
+  const auto taken = [&](const auto& e) { return e.second.id == id && !e.second.state.expired(); };
+  while (std::any_of(entries_.begin(), entries_.end(), taken)) ++id;
+  return id;
+}
+
+std::expected<std::shared_ptr<target_state>, std::string> services::state_of(
+    const config::target_config& target, const std::string& model, std::uint32_t unit_tokens) {
+  const std::lock_guard lock(mutex_);
+  auto& e = entries_[target.name];
+  auto state = e.state.lock();
+  if (state && e.cache == target.cache && e.terms == target.terms) return state;
+  if (e.source.id != 0) subscriber_->remove(e.source.id);
+  e = {.cache = target.cache, .terms = target.terms, .model = model, .unit_tokens = unit_tokens};
+  const auto id = free_id();
+  if (id >= prefix_index::k_replicas_max) {
+    return std::unexpected(fmt::format("more than {} targets", prefix_index::k_replicas_max));
+  }
+  e.id = id;
+  index_.clear(id);
+  state = std::make_shared<target_state>(index_, id, target, unit_tokens);
+  e.state = state;
+  if (!target.cache.events.empty()) {
+    if (auto subscribed = subscribe(e, target, state); !subscribed) {
+      return std::unexpected(fmt::format("target '{}': {}", target.name, subscribed.error()));
+    }
+  }
+  return state;
+}
+
+std::expected<void, std::string> services::subscribe(entry& e, const config::target_config& target,
+                                                     const std::shared_ptr<target_state>& state) {
+  if (!subscriber_) {
+    subscriber_ = std::make_unique<kv_events::subscriber>([](std::string_view source, std::string_view what) {
+      spdlog::warn("KV events of target '{}': {}", source, what);
+    });
+  }
+  const bool salted = target.cache.salted;
+  const auto roots = [this, model = e.model, salted](std::string_view adapter, std::string_view cache_salt) {
+    if (salted || !cache_salt.empty()) return scopes_.root_of(model, adapter, cache_salt);
+    return std::optional(scopes_.shared_root(model, adapter));
+  };
+  auto source = std::make_unique<prefix_index::event_source>(
+      index_, state->id(),
+      prefix_index::event_source_options{.unit_tokens = e.unit_tokens,
+                                         .has_checkpoints = target.cache.checkpoint_tokens > 0,
+                                         .seed = random_seed()},
+      roots);
+  auto added = subscriber_->add({.name = target.name,
+                                 .endpoint = target.cache.events,
+                                 .replay_endpoint = target.cache.replay,
+                                 .topic = target.cache.topic},
+                                std::make_shared<kv_events::index_sink>(std::move(source)));
+  if (!added) return std::unexpected(added.error());
+  e.source = std::move(*added);
+  return {};
+}
+
+void services::open_store() {
+  if (config_.state_dir.empty() || store_) return;
+  std::vector<prefix_index::stored_replica> replicas;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [name, e] : entries_) {
+      if (const auto state = e.state.lock(); state && state->has_cache()) {
+        replicas.push_back({.name = name, .id = e.id, .model = state->model()});
+      }
+    }
+  }
+  if (replicas.empty()) return;
+  store_ = std::make_unique<prefix_index::index_store>(index_, config_.state_dir / "index", std::move(replicas));
+  const auto counters = store_->counters();
+  if (counters.rebuilt > 0) spdlog::warn("the stored index was unusable and starts anew");
+  if (counters.keys_loaded > 0) spdlog::info("{} index keys restored as hints", counters.keys_loaded);
+}
+
+void services::sweep() {
+  const std::lock_guard lock(mutex_);
+  for (auto it = entries_.begin(); it != entries_.end();) {
+    auto& e = it->second;
+    const auto state = e.state.lock();
+    if (!state) {
+      if (e.source.id != 0) subscriber_->remove(e.source.id);
+      it = entries_.erase(it);
+      continue;
+    }
+    if (e.source.status && e.source.status->is_refused.load() && state->model() == nullptr) {
+      spdlog::warn("target '{}': its KV events do not fit; its cache is predicted from dispatches", it->first);
+      state->use_simulation();
+    }
+    ++it;
+  }
+}
+
+}  // namespace weir::gateway::route

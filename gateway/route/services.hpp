@@ -1,0 +1,80 @@
+// What the routing of all models shares and what outlives reloads: the residency index and its store, the
+// prompt memory, the scopes, the state of each target and the subscription to its KV events. Any thread
+// unless said otherwise.
+#pragma once
+
+#include <expected>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "gateway/config/config.hpp"
+#include "gateway/kv_events/subscriber.hpp"
+#include "gateway/observe/route_counters.hpp"
+#include "gateway/prompt/prompt_memory.hpp"
+#include "gateway/route/scopes.hpp"
+#include "gateway/route/target_state.hpp"
+#include "prefix_index/index_store.hpp"
+#include "prefix_index/residency_index.hpp"
+
+namespace weir::gateway::route {
+
+class services final {
+ public:
+  // Sizes, salt and folder are those of the first configuration; a later one cannot change them.
+  static std::expected<std::unique_ptr<services>, std::string> open(const config::routing_config& config,
+                                                                    const observe::route_counters& counters);
+  ~services();
+
+  prefix_index::residency_index& index() noexcept { return index_; }
+  prompt_memory& memory() noexcept { return memory_; }
+  scope_table& scopes() noexcept { return scopes_; }
+  const observe::route_counters& counters() const noexcept { return counters_; }
+
+  // The state of a target that serves `model`; the old one where cache and terms did not change. The reload's
+  // thread.
+  std::expected<std::shared_ptr<target_state>, std::string> state_of(const config::target_config& target,
+                                                                     const std::string& model,
+                                                                     std::uint32_t unit_tokens);
+
+  // Opens the store where there is a folder for it. Once, behind the first states and before traffic.
+  void open_store();
+
+  // Lets go of what no configuration uses any more and falls back from events that do not fit. Every second.
+  void sweep();
+
+  // Keys whose records changed, for the store.
+  void changed(std::span<const prefix_index::block_key> keys) {
+    if (store_) store_->changed(keys);
+  }
+
+ private:
+  struct entry {
+    config::cache_config cache;
+    config::terms_config terms;
+    std::string model;
+    std::uint32_t unit_tokens = 0;
+    std::weak_ptr<target_state> state;
+    prefix_index::replica_id id = 0;
+    kv_events::subscriber::source source;
+  };
+
+  services(const config::routing_config& config, std::string salt, const observe::route_counters& counters);
+  std::expected<void, std::string> subscribe(entry& e, const config::target_config& target,
+                                             const std::shared_ptr<target_state>& state);
+  prefix_index::replica_id free_id() const;
+
+  const config::routing_config config_;
+  const observe::route_counters& counters_;
+  prefix_index::residency_index index_;
+  prompt_memory memory_;
+  scope_table scopes_;
+  std::mutex mutex_;
+  std::map<std::string, entry> entries_;           // by target name; under mutex_
+  std::unique_ptr<prefix_index::index_store> store_;
+  std::unique_ptr<kv_events::subscriber> subscriber_;  // before all else to end
+};
+
+}  // namespace weir::gateway::route

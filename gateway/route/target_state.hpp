@@ -1,0 +1,91 @@
+// What the router knows of one target while requests come and go: prefill work that we gave it, how fast it
+// proved to be, what it says of its own load, and the model of its cache. Lives as long as the target's name
+// stays in the configuration, over reloads. Any thread; locks are held for a few additions.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+
+#include "gateway/config/config.hpp"
+#include "policy/pending_work.hpp"
+#include "policy/speed.hpp"
+#include "policy/types.hpp"
+#include "prefix_index/replica_model.hpp"
+
+namespace weir::gateway::route {
+
+// What a target's own metrics say; below 0: they do not.
+struct load_report {
+  double running = -1;
+  double waiting = -1;
+  double waiting_uncached_tokens = -1;
+  double capacity_tokens = -1;   // of its prefix cache
+  double queried_tokens = -1;    // counter: prompt tokens looked up in its cache
+};
+
+// Where neither configuration nor metrics tell how much a replica keeps: forgetting too late costs little,
+// forgetting too early costs hits.
+inline constexpr std::uint64_t k_capacity_guess_tokens = 4'000'000;
+
+class target_state final {
+ public:
+  // The index outlives the state. `unit_tokens` is what a key of the model's chains stands for.
+  target_state(prefix_index::residency_index& index, prefix_index::replica_id id,
+               const config::target_config& config, std::uint32_t unit_tokens);
+  ~target_state();  // forgets the replica's residency
+  target_state(const target_state&) = delete;
+  target_state& operator=(const target_state&) = delete;
+
+  const std::string& name() const noexcept { return name_; }
+  prefix_index::replica_id id() const noexcept { return id_; }
+  const config::cache_config& cache() const noexcept { return cache_; }
+  bool has_cache() const noexcept { return cache_.on; }
+  // Predicts the cache from dispatches; null where it says itself what it holds, or has none.
+  prefix_index::replica_model* model() noexcept { return model_.load(std::memory_order_acquire); }
+
+  // Adds speed, load and price to what the target says of itself.
+  void fill(policy::target_view& view, double now_s) const;
+
+  using ticket = policy::pending_work::ticket;
+  struct dispatched_work {
+    ticket id = 0;
+    double ahead_tokens = 0;  // pending when the request came
+  };
+  dispatched_work dispatched(double work_tokens, double now_s);
+  // `work_tokens`: of the request and pending ahead of it.
+  void first_token(ticket id, double work_tokens, double ttft_s, double now_s);
+  void ended(ticket id, double now_s);  // whether or not a first token came
+  void tokens_came(double itl_s);
+
+  void report(const load_report& report, double now_s);
+
+  // Its events do not fit: the cache is predicted from now on. Once, one thread.
+  void use_simulation();
+
+ private:
+  double rate() const noexcept;
+
+  const std::string name_;
+  const prefix_index::replica_id id_;
+  const config::cache_config cache_;
+  const config::terms_config terms_;
+  prefix_index::residency_index& index_;
+  const std::uint32_t unit_tokens_;
+  std::unique_ptr<prefix_index::replica_model> own_model_;
+  std::atomic<prefix_index::replica_model*> model_ = nullptr;
+
+  mutable std::mutex mutex_;
+  policy::pending_work pending_;
+  policy::speed_estimator speed_;
+  std::int32_t running_ = 0;           // ours, from dispatch to end
+  double work_mean_tokens_ = 2'000;    // of our dispatches
+  double others_pending_tokens_ = 0;   // work that others gave it, as of the last report
+  std::int32_t others_running_ = 0;
+  double queried_tokens_ = -1;
+};
+
+}  // namespace weir::gateway::route
