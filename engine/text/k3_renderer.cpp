@@ -227,8 +227,9 @@ class conversation {
       run.push_back({call.value_or(0), i});
     }
     if (all_answer) {
-      std::stable_sort(run.begin(), run.end(),
-                       [](const answer& a, const answer& b) { return a.call < b.call; });
+      std::sort(run.begin(), run.end(), [](const answer& a, const answer& b) {
+        return std::pair(a.call, a.message) < std::pair(b.call, b.message);
+      });
     }
     for (const auto& [call, i] : run) {
       ++results_;

@@ -261,7 +261,9 @@ result<std::vector<python_member>> to_python_members(std::string_view json) {
     if (const error_code not_object = root.get_object().get(fields)) return not_object;
     return writer::read_members(fields, all, [&w](od::value v, std::string& text) -> error_code {
       std::string_view raw;
-      if (v.type() != od::json_type::string) return w.value(v, text);
+      od::json_type type{};
+      if (const error_code no_type = v.type().get(type)) return no_type;
+      if (type != od::json_type::string) return w.value(v, text);
       if (const error_code no_string = v.get_string().get(raw)) return no_string;
       text.append(1, '"').append(raw);
       return simdjson::SUCCESS;

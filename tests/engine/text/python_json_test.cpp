@@ -63,7 +63,8 @@ TEST_CASE("members of an object") {
   for (const auto& m : *got) members.emplace_back(m.key, m.type, m.text);
   CHECK(members == expected);
   CHECK(to_python_members(R"({"a":"raw \"é\"\n"})")->at(0).text == "raw \"é\"\n");
-  for (const char* json : {"[]", "1", "\"a\"", "", "{", "{}x"}) CHECK_FALSE(to_python_members(json));
+  for (const char* json : {"[]", "1", "\"a\"", "", "{", "{}x", "{\"\":", "{\"a\":tru}"})
+    CHECK_FALSE(to_python_members(json));
 }
 
 TEST_CASE("what is no JSON") {
