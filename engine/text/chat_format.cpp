@@ -3,6 +3,7 @@
 #include <string_view>
 #include <utility>
 
+#include "engine/text/k3_renderer.hpp"
 #include "engine/text/kimi_markup.hpp"
 #include "engine/text/python_json.hpp"
 
@@ -118,6 +119,11 @@ std::vector<std::int32_t> encode_segments(const tokenizer& tok, const prompt_seg
     }
   }
   return ids;
+}
+
+result<std::shared_ptr<const prompt_renderer>> prompt_renderer::detect(std::shared_ptr<const tokenizer> tok) {
+  if (auto k3 = detect_k3_renderer(*tok)) return k3;
+  return chat_format::detect(std::move(tok));
 }
 
 result<std::shared_ptr<const chat_format>> chat_format::detect(std::shared_ptr<const tokenizer> tok) {

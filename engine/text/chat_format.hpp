@@ -1,6 +1,6 @@
-// Kimi-Linear / Kimi-K2 chat markup: messages and tool declarations to prompt ids, generated ids back to
-// content and tool calls. The contract is the checkpoint's chat_template.jinja (a test oracle only); user
-// text never yields a special token. chat_format is immutable, any thread; chat_parser belongs to one
+// Chat markup: messages and tool declarations to prompt ids, generated ids back to content and tool calls.
+// The contract is the checkpoint's own template or renderer (a test oracle only); user text never yields a
+// special token. prompt_renderer and chat_format are immutable, any thread; chat_parser belongs to one
 // sequence, one thread.
 #pragma once
 
@@ -29,11 +29,24 @@ struct chat_message {
   std::string content;
   std::vector<tool_call> tool_calls;  // assistant only
   std::string tool_call_id;           // tool only
+  // What Kimi-Linear's markup has no place for, and leaves out:
+  std::string name;        // of the speaker, or of the tool whose result this is
+  std::string reasoning;   // assistant only
+  std::string tools_json;  // system only: tools that join the conversation here, instead of content
 };
+
+enum class tool_use { open, required, forbidden };
+enum class reply_format { text, json_object, json_schema };
 
 struct chat_prompt {
   std::vector<chat_message> messages;
   std::string tools_json;  // the request's `tools` array as JSON text in the client's key order, or empty
+  // What Kimi-Linear's markup has no place for, and leaves out:
+  bool thinking = true;
+  std::string thinking_effort;  // low, high, max; empty: the model's default
+  tool_use tools = tool_use::open;
+  reply_format format = reply_format::text;
+  std::string schema_json;  // of json_schema
 };
 
 // A piece of a rendered prompt: a special token, or text whose ids are those of this text alone with special
@@ -87,18 +100,26 @@ class chat_parser {
   virtual bool has_tool_calls() const noexcept = 0;
 };
 
-class chat_format {
+class prompt_renderer {
  public:
-  virtual ~chat_format() = default;
+  virtual ~prompt_renderer() = default;
 
-  // Chooses the format by the tokenizer's special tokens; errc::unsupported when none fits.
-  static result<std::shared_ptr<const chat_format>> detect(std::shared_ptr<const tokenizer> tok);
+  // Chooses Kimi-Linear's markup or Kimi-K3's by the tokenizer's special tokens; errc::unsupported when
+  // neither fits.
+  static result<std::shared_ptr<const prompt_renderer>> detect(std::shared_ptr<const tokenizer> tok);
 
   // The prompt including the opener of the assistant's turn. errc::bad_request for a role or shape it cannot
   // express.
   virtual result<prompt_segments> segments(const chat_prompt& prompt) const = 0;
+};
 
-  // The ids of those segments.
+// A renderer whose answers can be parsed too: what the embedded engine needs.
+class chat_format : public prompt_renderer {
+ public:
+  // Chooses the format by the tokenizer's special tokens; errc::unsupported when none fits.
+  static result<std::shared_ptr<const chat_format>> detect(std::shared_ptr<const tokenizer> tok);
+
+  // The ids of the segments.
   virtual result<std::vector<std::int32_t>> render(const chat_prompt& prompt) const = 0;
 
   virtual const std::vector<std::int32_t>& stop_tokens() const noexcept = 0;  // end of the assistant's turn

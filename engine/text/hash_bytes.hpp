@@ -12,7 +12,7 @@ namespace weir::engine::text {
 template <class T>
 T load_bytes(const char* p, std::size_t n = sizeof(T)) {
   T v = 0;
-  std::memcpy(&v, p, n);
+  if (n != 0) std::memcpy(&v, p, n);
   return v;
 }
 

@@ -103,13 +103,21 @@ std::uint8_t nfc_normalizer::order(char32_t c) const {
   return behind == marks_.begin() ? 0 : static_cast<std::uint8_t>(*(behind - 1) & 0xFF);
 }
 
+// Marks between two starters are sorted by their order, those of the same order staying as they were.
 void nfc_normalizer::reorder(std::u32string& text) const {
-  for (auto at = text.begin(); at != text.end();) {
-    const auto is_starter = [this](char32_t c) { return order(c) == 0; };
-    at = std::find_if_not(at, text.end(), is_starter);
-    const auto end = std::find_if(at, text.end(), is_starter);
-    std::stable_sort(at, end, [this](char32_t a, char32_t b) { return order(a) < order(b); });
-    at = end;
+  constexpr int k_code_point_bits = 21, k_place_bits = 32;
+  std::vector<std::uint64_t> marks;  // order, place, code point
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    marks.clear();
+    std::size_t end = at;
+    for (std::uint8_t o = 0; end < text.size() && (o = order(text[end])) != 0; ++end) {
+      marks.push_back((static_cast<std::uint64_t>(o) << k_place_bits | marks.size()) << k_code_point_bits |
+                      text[end]);
+    }
+    std::sort(marks.begin(), marks.end());
+    for (const std::uint64_t mark : marks) {
+      text[at++] = static_cast<char32_t>(mark & ((1U << k_code_point_bits) - 1));
+    }
   }
 }
 

@@ -43,8 +43,12 @@ void append_float(double value, std::string& out) {
   if (positional.find('.') == std::string_view::npos) out += ".0";
 }
 
+using members = std::vector<std::pair<std::string, std::string>>;  // keys and texts
+
 class writer {
  public:
+  explicit writer(python_json_style style) : style_(style) {}
+
   error_code value(od::value v, std::string& out) {
     if (depth_ == k_python_json_depth_max) return simdjson::DEPTH_ERROR;
     ++depth_;
@@ -59,7 +63,7 @@ class writer {
     for (auto item : items) {
       od::value v;
       if (const error_code code = item.get(v)) return code;
-      if (!first) out.push_back(',');
+      if (!first) out += comma();
       first = false;
       if (const error_code code = value(v, out)) return code;
     }
@@ -68,31 +72,42 @@ class writer {
   }
 
   error_code object(od::object fields, std::string& out) {
-    std::vector<std::pair<std::string, std::string>> members;
+    members all;
+    const auto read = [this](od::value v, std::string& text) { return value(v, text); };
+    if (const error_code code = read_members(fields, all, read)) return code;
+    if (style_.sorted) std::sort(all.begin(), all.end());
+    out.push_back('{');
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      if (i > 0) out += comma();
+      append_quoted(out, all[i].first);
+      out += style_.spaced ? ": " : ":";
+      out += all[i].second;
+    }
+    out.push_back('}');
+    return simdjson::SUCCESS;
+  }
+
+  // `read` writes a value to its text.
+  template <class Read>
+  static error_code read_members(od::object fields, members& all, const Read& read) {
     std::unordered_map<std::string, std::size_t> places;
     for (auto item : fields) {
       od::field field;
       if (const error_code code = std::move(item).get(field)) return code;
       std::string_view key;
       if (const error_code code = field.unescaped_key().get(key)) return code;
-      const auto [place, added] = places.try_emplace(std::string(key), members.size());
-      if (added) members.emplace_back(key, std::string());
+      const auto [place, added] = places.try_emplace(std::string(key), all.size());
+      if (added) all.emplace_back(key, std::string());
       std::string text;
-      if (const error_code code = value(field.value(), text)) return code;
-      members[place->second].second = std::move(text);
+      if (const error_code code = read(field.value(), text)) return code;
+      all[place->second].second = std::move(text);
     }
-    out.push_back('{');
-    for (std::size_t i = 0; i < members.size(); ++i) {
-      if (i > 0) out.push_back(',');
-      append_quoted(out, members[i].first);
-      out.push_back(':');
-      out += members[i].second;
-    }
-    out.push_back('}');
     return simdjson::SUCCESS;
   }
 
  private:
+  std::string_view comma() const { return style_.spaced ? ", " : ","; }
+
   error_code any(od::value v, std::string& out) {
     od::json_type type{};
     if (const error_code code = v.type().get(type)) return code;
@@ -178,35 +193,88 @@ class writer {
     return t.empty();
   }
 
+  python_json_style style_;
   std::size_t depth_ = 0;
 };
 
-error_code write(const simdjson::padded_string& json, python_json& out) {
+// `read` gets the root value.
+template <class Read>
+error_code read_document(const simdjson::padded_string& json, const Read& read) {
   od::parser parser;
   od::document document;
   if (const error_code code = parser.iterate(json).get(document)) return code;
-  writer w;
   od::value root;
   if (const error_code code = document.get_value().get(root)) return code;
-  if (const error_code code = w.value(root, out.text)) return code;
+  if (const error_code code = read(root)) return code;
   const char* rest = nullptr;  // an error means that nothing is left
   return document.current_location().get(rest) ? simdjson::SUCCESS : simdjson::TRAILING_CONTENT;
 }
 
+std::unexpected<error> unreadable(const char* wanted, error_code code) {
+  return fail(errc::bad_request, std::string("not ") + wanted + " in JSON: " + simdjson::error_message(code));
+}
+
+result<void> check_size(std::string_view json) {
+  if (json.size() <= k_python_json_bytes_max) return {};
+  return fail(errc::bad_request,
+              "the JSON is larger than " + std::to_string(k_python_json_bytes_max) + " bytes");
+}
+
+std::string_view type_of(std::string_view text) {
+  switch (text[0]) {
+    case '{':
+      return "object";
+    case '[':
+      return "array";
+    case '"':
+      return "string";
+    case 't':
+    case 'f':
+      return "boolean";
+    case 'n':
+      return "null";
+    default:
+      return "number";
+  }
+}
+
 }  // namespace
 
-result<python_json> to_python_json(std::string_view json) {
-  if (json.size() > k_python_json_bytes_max) {
-    return fail(errc::bad_request,
-                "the JSON is larger than " + std::to_string(k_python_json_bytes_max) + " bytes");
-  }
+result<python_json> to_python_json(std::string_view json, python_json_style style) {
+  if (auto ok = check_size(json); !ok) return std::unexpected(ok.error());
   python_json out;
-  if (const error_code code = write(simdjson::padded_string(json), out)) {
-    return fail(errc::bad_request,
-                std::string("not an array or object in JSON: ") + simdjson::error_message(code));
-  }
+  writer w(style);
+  const error_code code =
+      read_document(simdjson::padded_string(json), [&](od::value root) { return w.value(root, out.text); });
+  if (code) return unreadable("an array or object", code);
   out.is_array = out.text.starts_with('[');
   out.is_empty = out.text.size() == 2;
+  return out;
+}
+
+result<std::vector<python_member>> to_python_members(std::string_view json) {
+  if (auto ok = check_size(json); !ok) return std::unexpected(ok.error());
+  members all;
+  writer w({.sorted = false, .spaced = true});
+  const error_code code = read_document(simdjson::padded_string(json), [&](od::value root) {
+    od::object fields;
+    if (const error_code not_object = root.get_object().get(fields)) return not_object;
+    return writer::read_members(fields, all, [&w](od::value v, std::string& text) -> error_code {
+      std::string_view raw;
+      od::json_type type{};
+      if (const error_code no_type = v.type().get(type)) return no_type;
+      if (type != od::json_type::string) return w.value(v, text);
+      if (const error_code no_string = v.get_string().get(raw)) return no_string;
+      text.append(1, '"').append(raw);
+      return simdjson::SUCCESS;
+    });
+  });
+  if (code) return unreadable("an object", code);
+  std::vector<python_member> out;
+  for (auto& [key, text] : all) {
+    const std::string_view type = type_of(text);
+    out.push_back({std::move(key), type, type == "string" ? text.substr(1) : std::move(text)});
+  }
   return out;
 }
 

@@ -1,12 +1,13 @@
-// JSON as the templates' `tojson(separators=(',', ':'))` writes it: the text of Python's json.dumps(...,
-// ensure_ascii=False) of the parsed value. Compact, keys in first-seen order with the last value of a
-// repeated key, non-ASCII as it is, integers digit for digit, other numbers as Python's repr. Prompts must
-// match to the byte, or prefixes do not. Pure; any thread.
+// JSON as templates write it: the text of Python's json.dumps(..., ensure_ascii=False) of the parsed value.
+// Keys in first-seen order with the last value of a repeated key, non-ASCII as it is, integers digit for
+// digit, other numbers as Python's repr. Prompts must match to the byte, or prefixes do not. Pure; any
+// thread.
 #pragma once
 
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "engine/result.hpp"
 
@@ -21,7 +22,20 @@ struct python_json {
   bool is_empty = false;  // [] and {}, which a template takes for false
 };
 
+struct python_json_style {
+  bool sorted = false;  // keys of all objects
+  bool spaced = false;  // ", " and ": ", Python's default, instead of "," and ":"
+};
+
 // errc::bad_request says why `json` cannot be read.
-result<python_json> to_python_json(std::string_view json);
+result<python_json> to_python_json(std::string_view json, python_json_style style = {});
+
+// The members of an object. Strings are raw, everything else is spaced JSON text.
+struct python_member {
+  std::string key;
+  std::string_view type;  // string, number, boolean, null, array or object
+  std::string text;
+};
+result<std::vector<python_member>> to_python_members(std::string_view json);
 
 }  // namespace weir::engine::text

@@ -40,6 +40,10 @@ bool prompt_keyer::step(std::size_t bytes_max) {
   std::size_t spent = 0;
   while (!rest_.empty() && spent < bytes_max) {
     const bool whole = gather();
+    if (chunk_bytes_ > k_memory_chunk_bytes + k_uncut_bytes_max) {
+      cut_short();
+      return true;
+    }
     const std::size_t first = out_.keys.size();
     if (whole && memory_ != nullptr && memory_->recall(chunk_, out_.keys, state_)) {
       if (out_.keys.size() > first) last_ = out_.keys.back();
@@ -109,6 +113,14 @@ void prompt_keyer::tokenize() {
   tokens.erase(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(at));
 }
 
+void prompt_keyer::cut_short() {
+  std::size_t bytes = chunk_bytes_ - text_at_;
+  for (const prompt_segment& segment : rest_) bytes += segment.text.size();
+  state_.tokens += bytes / k_bytes_per_token_estimate;
+  out_.cut_short = true;
+  rest_ = {};
+}
+
 prompt_keys prompt_keyer::take() {
   assert(rest_.empty());
   out_.how = keyed_how::tokens;
@@ -144,7 +156,10 @@ std::string canonical_text(const engine::text::chat_prompt& prompt) {
   std::string out = prompt.tools_json;
   for (const auto& message : prompt.messages) {
     ((out += k_record) += message.role) += k_field;
-    if (!message.tool_call_id.empty()) (out += message.tool_call_id) += k_field;
+    for (const std::string* part :
+         {&message.tool_call_id, &message.name, &message.reasoning, &message.tools_json}) {
+      if (!part->empty()) (out += *part) += k_field;
+    }
     out += message.content;
     for (const auto& call : message.tool_calls) {
       ((out += k_field) += call.name) += k_field;

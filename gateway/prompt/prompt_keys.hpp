@@ -31,11 +31,16 @@ struct prompt_keys {
   std::size_t unit_tokens = 0;                // tokens that a key stands for
   std::size_t tokenized_bytes = 0;            // text that was new
   std::size_t remembered_bytes = 0;           // text that was not
+  bool cut_short = false;                     // at k_uncut_bytes_max; tokens is then an estimate
 };
 
 // A chunk ends at the first safe cut or end of a text at least this far on. Shorter ones cost more memory,
 // longer ones tokenize more of a known prompt's last chunk, which is never remembered.
 inline constexpr std::size_t k_memory_chunk_bytes = 4096;
+
+// Text without any safe cut for longer than this cannot be tokenized in steps, and is no prose or code. The
+// keys end before it; what follows only has its tokens estimated. It keeps a step below some 50 ms.
+inline constexpr std::size_t k_uncut_bytes_max = 256 << 10;
 
 // Hashing and recalling is about this much cheaper than tokenizing, and counts so much less in a step.
 inline constexpr std::size_t k_recall_discount = 64;
@@ -52,7 +57,7 @@ class prompt_keyer final {
                std::span<const engine::text::prompt_segment> segments, const prefix_index::block_key& root,
                std::size_t unit_tokens = prefix_index::k_unit_tokens_default);
 
-  // Goes on by about `bytes_max` bytes of new text, more only where a single piece of text has no safe cut.
+  // Goes on by about `bytes_max` bytes of new text, by at most k_uncut_bytes_max more.
   // True when the prompt is done.
   bool step(std::size_t bytes_max);
 
@@ -70,6 +75,7 @@ class prompt_keyer final {
   bool gather();  // the next chunk into parts_ and chunk_; false: it is the prompt's last, unfinished one
   void add(const part& p);
   void tokenize();
+  void cut_short();
 
   prompt_memory* memory_;
   const engine::text::tokenizer* tok_;

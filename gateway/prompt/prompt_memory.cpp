@@ -12,6 +12,10 @@ namespace {
 // The nodes of list and map, their pointers, a bucket, and the allocator's headers of three blocks.
 constexpr std::size_t k_entry_overhead_bytes = 128;
 
+void copy_bytes(void* to, const void* from, std::size_t bytes) {
+  if (bytes != 0) std::memcpy(to, from, bytes);  // pointers to nothing may be null
+}
+
 }  // namespace
 
 std::size_t prompt_memory::entry::bytes() const {
@@ -31,9 +35,9 @@ bool prompt_memory::recall(const block_key& chunk, std::vector<block_key>& keys,
   const std::size_t key_bytes = e.key_count * sizeof(block_key);
   const std::size_t first = keys.size();
   keys.resize(first + e.key_count);
-  std::memcpy(keys.data() + first, e.data.get(), key_bytes);
+  copy_bytes(keys.data() + first, e.data.get(), key_bytes);
   state.unfinished.resize(e.unfinished_count);
-  std::memcpy(state.unfinished.data(), e.data.get() + key_bytes, e.unfinished_count * sizeof(std::int32_t));
+  copy_bytes(state.unfinished.data(), e.data.get() + key_bytes, e.unfinished_count * sizeof(std::int32_t));
   state.tokens = e.tokens;
   state.text = e.text;
   return true;
@@ -50,9 +54,9 @@ void prompt_memory::remember(const block_key& chunk, std::span<const block_key> 
       std::make_unique<std::byte[]>(keys.size_bytes() + state.unfinished.size() * sizeof(std::int32_t))};
   const std::size_t bytes = made.bytes();
   if (bytes > shard_bytes_max_) return;
-  std::memcpy(made.data.get(), keys.data(), keys.size_bytes());
-  std::memcpy(made.data.get() + keys.size_bytes(), state.unfinished.data(),
-              state.unfinished.size() * sizeof(std::int32_t));
+  copy_bytes(made.data.get(), keys.data(), keys.size_bytes());
+  copy_bytes(made.data.get() + keys.size_bytes(), state.unfinished.data(),
+             state.unfinished.size() * sizeof(std::int32_t));
   shard& s = shard_of(chunk);
   const std::lock_guard lock(s.mutex);
   if (s.by_chunk.contains(chunk)) return;

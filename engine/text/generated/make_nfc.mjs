@@ -53,8 +53,8 @@ for (const c of all) {
 
 const array = (name, list) => {
   const lines = [];
-  for (let i = 0; i < list.length; i += 10) {
-    lines.push(`    ${list.slice(i, i + 10).map((word) => `0x${word.toString(16).toUpperCase()}`).join(', ')},`);
+  for (let i = 0; i < list.length; i += 8) {
+    lines.push(`    ${list.slice(i, i + 8).map((word) => `0x${word.toString(16).toUpperCase()}`).join(', ')},`);
   }
   return `constexpr std::uint32_t ${name}[] = {\n${lines.join('\n')}\n};`;
 };

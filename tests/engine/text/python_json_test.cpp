@@ -1,6 +1,7 @@
 #include "engine/text/python_json.hpp"
 
 #include <catch2/catch.hpp>
+#include <tuple>
 
 namespace weir::engine::text {
 namespace {
@@ -39,6 +40,31 @@ TEST_CASE("JSON as Python writes it") {
   }
   CHECK(to_python_json("[ ]")->is_empty);
   CHECK_FALSE(to_python_json("[0]")->is_empty);
+}
+
+TEST_CASE("sorted and spaced JSON") {
+  const std::string json = R"({"b":[1,{"z":0,"é":1,"Z":2}],"a":{},"b2":"x, y: z"})";
+  CHECK(to_python_json(json, {.sorted = true})->text ==
+        R"({"a":{},"b":[1,{"Z":2,"z":0,"é":1}],"b2":"x, y: z"})");
+  CHECK(to_python_json(json, {.spaced = true})->text ==
+        R"({"b": [1, {"z": 0, "é": 1, "Z": 2}], "a": {}, "b2": "x, y: z"})");
+}
+
+TEST_CASE("members of an object") {
+  const auto got = to_python_members(
+      R"({"s":"raw \"é\"\n","n":1.50,"t":true,"o":{"a":[1,2]},"l":[],"z":null,"s":"last","":""})");
+  REQUIRE(got);
+  const std::vector<std::tuple<std::string, std::string, std::string>> expected{
+      {"s", "string", "last"},  {"n", "number", "1.5"},
+      {"t", "boolean", "true"}, {"o", "object", "{\"a\": [1, 2]}"},
+      {"l", "array", "[]"},     {"z", "null", "null"},
+      {"", "string", ""}};
+  std::vector<std::tuple<std::string, std::string, std::string>> members;
+  for (const auto& m : *got) members.emplace_back(m.key, m.type, m.text);
+  CHECK(members == expected);
+  CHECK(to_python_members(R"({"a":"raw \"é\"\n"})")->at(0).text == "raw \"é\"\n");
+  for (const char* json : {"[]", "1", "\"a\"", "", "{", "{}x", "{\"\":", "{\"a\":tru}"})
+    CHECK_FALSE(to_python_members(json));
 }
 
 TEST_CASE("what is no JSON") {

@@ -220,6 +220,44 @@ TEST_CASE("special tokens beyond the reserved ones, and the longest of two") {
   CHECK(encoded_with_specials(**tok, "a<x>yé<x>") == ids{'a', 601, 256, 600});
 }
 
+TEST_CASE("a named encoding has its pattern and special tokens, and no more ranks than published") {
+  const named_encoding& o200k = named_encodings()[1];
+  CHECK(o200k.name == "o200k_base");
+  const auto tok = make_named_tokenizer(rank_file({"a中", ";\n/"}), o200k);
+  REQUIRE(tok);
+  CHECK(encoded(**tok, "a中;\n/") == ids{256, 257});
+  CHECK(encoded_with_specials(**tok, "a<|endofprompt|>") == ids{'a', 200018});
+  CHECK((*tok)->special_id("<|endoftext|>") == 199999);
+  CHECK((*tok)->vocab_size() == 200019);
+  const auto broken = make_named_tokenizer(rank_file() + "YQ== 256\n", o200k);
+  REQUIRE_FALSE(broken);
+  CHECK(broken.error().detail.find("o200k_base.tiktoken: token 256") == 0);
+  std::vector<std::string> many;
+  for (int i = 0; i < 100; ++i) many.push_back("token " + std::to_string(i));
+  const auto small = make_named_tokenizer(
+      rank_file(many), {"tiny", split_pattern::cl100k, {{.content = "<s>", .id = 300, .special = true}}});
+  REQUIRE_FALSE(small);
+  CHECK(small.error().detail.find("more ranks") != std::string::npos);
+}
+
+TEST_CASE("slices of any size give the same ids") {
+  const auto tok = weir_tiny();
+  std::string text;
+  for (int i = 0; i < 3'000; ++i) text += i % 7 ? "some words, " : "中文字。 ";
+  text += std::string(60'000, 'a') + " b" + std::string(30'000, ' ') + "c.";
+  const auto whole = encoded(*tok, text);
+  for (const std::size_t slice : {1UL, 100UL, 30'000UL}) {
+    text_state state;
+    ids sliced;
+    for (std::string_view rest = text; !rest.empty();) {
+      const std::size_t bytes = tok->safe_cut(rest, slice);
+      tok->encode_slice(rest.substr(0, bytes), state, sliced);
+      rest.remove_prefix(bytes);
+    }
+    CHECK(sliced == whole);
+  }
+}
+
 TEST_CASE("missing files are named") {
   const auto tok = tokenizer::load(WEIR_SOURCE_DIR "/configs");
   REQUIRE_FALSE(tok);

@@ -191,6 +191,30 @@ TEST_CASE("steps of any size give the same keys and stay near their size") {
   CHECK(nothing.take().keys.empty());
 }
 
+TEST_CASE("keys end before text that cannot be cut") {
+  std::string words;
+  for (int i = 0; i < 5'000; ++i) words += "abc ";
+  const prompt before{{2051, {}}, {-1, words}};
+  prompt p = before;
+  p.push_back({-1, std::string(2 * k_uncut_bytes_max, 'a')});
+  p.push_back({-1, words});
+  const auto segments = segments_of(p), known = segments_of(before);
+  prompt_memory memory;
+  for (int round = 0; round < 2; ++round) {
+    const auto got = key_prompt(&memory, tiny(), segments.list, test_root());
+    CHECK(got.cut_short);
+    CHECK(got.tokens >= 2 * k_uncut_bytes_max / k_bytes_per_token_estimate);
+    CHECK(got.tokenized_bytes <= words.size());
+    const auto ids = encode_segments(tiny(), known);
+    const auto keys = chain_keys(test_root(), ids);
+    REQUIRE(got.keys.size() > keys.size() / 2);
+    CHECK(std::equal(got.keys.begin(), got.keys.end(), keys.begin()));
+  }
+  p[2].text.resize(k_uncut_bytes_max - 1'000);
+  const auto shorter = segments_of(p);
+  check_exact(key_prompt(&memory, tiny(), shorter.list, test_root()), shorter, 64);
+}
+
 TEST_CASE("keys of text") {
   const std::string text(5'000, 'x');
   const auto got = key_text(test_root(), text);
