@@ -32,8 +32,17 @@ struct interval {
   friend auto operator<=>(const interval&, const interval&) = default;
 };
 
+// What decides over an asked replica's entries, as it was when the lookup began.
+struct asked_replica {
+  std::uint64_t horizon = 0;
+  std::uint64_t epoch = 0;
+  evidence pages = evidence::simulated;
+  evidence checkpoints = evidence::simulated;
+};
+
 struct scratch {
   entry_copy entries;
+  std::array<asked_replica, k_replicas_max> asked;
   std::array<std::uint16_t, k_replicas_max> slot_of;
   std::array<interval, k_replicas_max + 1> known;  // the last one: whether the key was ever seen
   std::array<bool, k_replicas_max + 1> present;
@@ -49,8 +58,7 @@ class chain_search final {
   chain_search(const residency_index::impl& index, std::span<const block_key> chain,
                std::span<const replica_id> replicas, std::span<holding> out, scratch& s)
       : index_(index), chain_(chain), replicas_(replicas), out_(out), s_(s) {
-    for (std::size_t i = 0; i < replicas_.size(); ++i)
-      s_.slot_of[replicas_[i]] = static_cast<std::uint16_t>(i);
+    for (std::size_t i = 0; i < replicas_.size(); ++i) ask(i);
     std::fill_n(s_.known.begin(), replicas_.size() + 1, interval{0, count() + 1});
     std::fill(out_.begin(), out_.end(), holding{});
   }
@@ -70,6 +78,15 @@ class chain_search final {
 
  private:
   std::uint32_t count() const { return static_cast<std::uint32_t>(chain_.size()); }
+
+  void ask(std::size_t i) {
+    const auto& state = index_.states[replicas_[i]];
+    s_.slot_of[replicas_[i]] = static_cast<std::uint16_t>(i);
+    s_.asked[i] = {.horizon = state.horizon.load(std::memory_order_acquire),
+                   .epoch = state.epoch.load(std::memory_order_acquire) & k_epoch_mask,
+                   .pages = static_cast<evidence>(state.pages.load(std::memory_order_acquire)),
+                   .checkpoints = static_cast<evidence>(state.checkpoints.load(std::memory_order_acquire))};
+  }
 
   template <typename Visit>
   void read_all(std::span<const std::uint32_t> positions, Visit&& visit) {
@@ -102,12 +119,12 @@ class chain_search final {
       if (kind != model && kind != event) continue;
       const auto i = s_.slot_of[replica_field::get(word)];
       if (i == k_not_asked || doubt_field::get(word) != 0) continue;
-      const auto& state = index_.states[replica_field::get(word)];
-      const auto counts = checkpoints ? state.checkpoints.load(std::memory_order_acquire)
-                                      : state.pages.load(std::memory_order_acquire);
-      if (counts != static_cast<std::uint8_t>(kind == model ? evidence::simulated : evidence::events))
-        continue;
-      if (is_live(word, s_.entries.depth, index_.states)) visit(i, word);
+      const auto& asked = s_.asked[i];
+      const auto counted = checkpoints ? asked.checkpoints : asked.pages;
+      const bool live = kind == model ? counted == evidence::simulated &&
+                                            age_order_of(word, s_.entries.depth) > asked.horizon
+                                      : counted == evidence::events && epoch_field::get(word) == asked.epoch;
+      if (live) visit(i, word);
     }
   }
 
@@ -211,10 +228,7 @@ class chain_search final {
         o = holding{};
         continue;
       }
-      const auto& state = index_.states[replicas_[i]];
-      if (state.checkpoints.load(std::memory_order_acquire) != static_cast<std::uint8_t>(evidence::implied)) {
-        continue;
-      }
+      if (s_.asked[i].checkpoints != evidence::implied) continue;
       o.checkpoint = o.pages;
       o.checkpoint_from = o.pages_from;
       o.checkpoint_medium = o.pages_medium;

@@ -1,4 +1,5 @@
-// The measurements of weir-index-bench; each prints its rows.
+// The measurements of weir-index-bench; each prints its rows. Rates are by processor time of the one thread
+// that does the work, latencies by the wall clock.
 #pragma once
 
 #include <cstddef>
@@ -14,5 +15,8 @@ void measure_trace(const std::filesystem::path& trace, std::size_t keys);
 
 // Look-ups of a prompt of 16,384 units against 64 replicas.
 void measure_long_prompt(std::size_t keys);
+
+// Writing `keys` keys behind, write amplification, and the warm restart.
+void measure_store(const std::filesystem::path& folder, std::size_t keys);
 
 }  // namespace weir::prefix_index
