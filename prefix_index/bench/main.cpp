@@ -1,6 +1,6 @@
 // weir-index-bench TRACE [KEYS] [FOLDER] [PART...]: what the index costs, on one core with KEYS (default 10
-// M) preloaded. Parts: trace, long, store, memory; all without one. `make bench-index` runs it; RESULTS.md
-// keeps its figures and says what the bars are.
+// M) preloaded. Parts: trace, long, store, restart, memory; all without one. `make bench-index` runs it;
+// RESULTS.md keeps its figures and says what the bars are.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -28,6 +28,7 @@ int main(int argc, char** argv) {
   if (wanted("trace")) weir::prefix_index::measure_trace(argv[1], keys);
   if (wanted("long")) weir::prefix_index::measure_long_prompt(keys);
   if (wanted("store")) weir::prefix_index::measure_store(folder, keys);
+  if (wanted("restart")) weir::prefix_index::measure_restart(folder);
   if (wanted("memory")) weir::prefix_index::measure_memory(keys);
   return 0;
 }

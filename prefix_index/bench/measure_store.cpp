@@ -42,7 +42,7 @@ void measure_store(const std::filesystem::path& folder, std::size_t keys) {
   std::filesystem::remove_all(folder);
   std::filesystem::create_directories(folder);
   const double written_before = written_bytes();
-  double start = now_s();
+  const double start = now_s();
   {
     store_life life(folder);
     std::vector<block_key> chain;
@@ -60,13 +60,15 @@ void measure_store(const std::filesystem::path& folder, std::size_t keys) {
   std::printf(
       "  write amplification %.1f (bytes to disk, log and compactions included, per byte of records)\n",
       (written_bytes() - written_before) / static_cast<double>(keys * k_record_bytes));
-  start = now_s();
+}
+
+void measure_restart(const std::filesystem::path& folder) {
+  const double start = now_s();
   const double cpu_start = cpu_s();
   const store_life again(folder);
   std::printf("  warm restart: %llu keys in %.1f s (%.1f s of one core), model holds %llu tokens\n",
               static_cast<unsigned long long>(again.store.counters().keys_loaded), now_s() - start,
               cpu_s() - cpu_start, static_cast<unsigned long long>(again.model.used_tokens()));
-  std::filesystem::remove_all(folder);
 }
 
 }  // namespace weir::prefix_index
