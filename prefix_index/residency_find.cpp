@@ -9,13 +9,14 @@ namespace weir::prefix_index {
 
 namespace {
 
+constexpr std::size_t k_batch_probes = 64;          // fetched together, so that their cache misses overlap
 constexpr std::size_t k_round_probes = 16;          // positions per round, while few intervals are left
 constexpr std::uint32_t k_interval_probes_max = 7;  // of them in one interval: three bits at once
 constexpr std::size_t k_short_chain_units = 64;
 constexpr std::size_t k_inline_replicas = 16;  // beyond that a key's entries span cache lines
 constexpr int k_hole_rounds_max = 3;
 constexpr std::size_t k_seeded_probes = 4;
-constexpr std::uint32_t k_frontier_probes = 2;  // keys just below where a replica's pages seem to end
+constexpr std::uint32_t k_frontier_probes = 1;  // keys just below where a replica's pages seem to end
 constexpr std::uint32_t k_checkpoint_probes_max = 4096;  // candidates; deeper ones come first
 constexpr std::uint16_t k_not_asked = std::numeric_limits<std::uint16_t>::max();
 
@@ -91,8 +92,8 @@ class chain_search final {
   template <typename Visit>
   void read_all(std::span<const std::uint32_t> positions, Visit&& visit) {
     for (std::size_t i = 0; i < positions.size(); ++i) {
-      if (i % k_prefetch_keys == 0) {
-        const auto batch = positions.subspan(i, std::min(k_prefetch_keys, positions.size() - i));
+      if (i % k_batch_probes == 0) {
+        const auto batch = positions.subspan(i, std::min(k_batch_probes, positions.size() - i));
         if (chain_.size() > k_short_chain_units) {
           for (const auto c : batch) index_.table.prefetch_slot(chain_[c - 1]);
           for (const auto c : batch) index_.table.prefetch_record(chain_[c - 1]);
