@@ -60,6 +60,8 @@ std::uint64_t index_loader::revive(const stored_word& word, std::uint32_t depth)
 }
 
 bool index_loader::load(rocksdb::DB& database, std::uint64_t& keys_loaded) {
+  std::uint64_t keys = 0;
+  if (database.GetIntProperty("rocksdb.estimate-num-keys", &keys)) index_.table.reserve(keys);
   rocksdb::ReadOptions options;
   options.readahead_size = k_readahead_bytes;
   options.fill_cache = false;

@@ -9,13 +9,14 @@ namespace weir::prefix_index {
 
 namespace {
 
+constexpr std::size_t k_batch_probes = 64;          // fetched together, so that their cache misses overlap
 constexpr std::size_t k_round_probes = 16;          // positions per round, while few intervals are left
 constexpr std::uint32_t k_interval_probes_max = 7;  // of them in one interval: three bits at once
 constexpr std::size_t k_short_chain_units = 64;
 constexpr std::size_t k_inline_replicas = 16;  // beyond that a key's entries span cache lines
 constexpr int k_hole_rounds_max = 3;
 constexpr std::size_t k_seeded_probes = 4;
-constexpr std::uint32_t k_frontier_probes = 2;  // keys just below where a replica's pages seem to end
+constexpr std::uint32_t k_frontier_probes = 1;  // keys just below where a replica's pages seem to end
 constexpr std::uint32_t k_checkpoint_probes_max = 4096;  // candidates; deeper ones come first
 constexpr std::uint16_t k_not_asked = std::numeric_limits<std::uint16_t>::max();
 
@@ -32,8 +33,17 @@ struct interval {
   friend auto operator<=>(const interval&, const interval&) = default;
 };
 
+// What decides over an asked replica's entries, as it was when the lookup began.
+struct asked_replica {
+  std::uint64_t horizon = 0;
+  std::uint64_t epoch = 0;
+  evidence pages = evidence::simulated;
+  evidence checkpoints = evidence::simulated;
+};
+
 struct scratch {
   entry_copy entries;
+  std::array<asked_replica, k_replicas_max> asked;
   std::array<std::uint16_t, k_replicas_max> slot_of;
   std::array<interval, k_replicas_max + 1> known;  // the last one: whether the key was ever seen
   std::array<bool, k_replicas_max + 1> present;
@@ -49,8 +59,7 @@ class chain_search final {
   chain_search(const residency_index::impl& index, std::span<const block_key> chain,
                std::span<const replica_id> replicas, std::span<holding> out, scratch& s)
       : index_(index), chain_(chain), replicas_(replicas), out_(out), s_(s) {
-    for (std::size_t i = 0; i < replicas_.size(); ++i)
-      s_.slot_of[replicas_[i]] = static_cast<std::uint16_t>(i);
+    for (std::size_t i = 0; i < replicas_.size(); ++i) ask(i);
     std::fill_n(s_.known.begin(), replicas_.size() + 1, interval{0, count() + 1});
     std::fill(out_.begin(), out_.end(), holding{});
   }
@@ -71,11 +80,20 @@ class chain_search final {
  private:
   std::uint32_t count() const { return static_cast<std::uint32_t>(chain_.size()); }
 
+  void ask(std::size_t i) {
+    const auto& state = index_.states[replicas_[i]];
+    s_.slot_of[replicas_[i]] = static_cast<std::uint16_t>(i);
+    s_.asked[i] = {.horizon = state.horizon.load(std::memory_order_acquire),
+                   .epoch = state.epoch.load(std::memory_order_acquire) & k_epoch_mask,
+                   .pages = static_cast<evidence>(state.pages.load(std::memory_order_acquire)),
+                   .checkpoints = static_cast<evidence>(state.checkpoints.load(std::memory_order_acquire))};
+  }
+
   template <typename Visit>
   void read_all(std::span<const std::uint32_t> positions, Visit&& visit) {
     for (std::size_t i = 0; i < positions.size(); ++i) {
-      if (i % k_prefetch_keys == 0) {
-        const auto batch = positions.subspan(i, std::min(k_prefetch_keys, positions.size() - i));
+      if (i % k_batch_probes == 0) {
+        const auto batch = positions.subspan(i, std::min(k_batch_probes, positions.size() - i));
         if (chain_.size() > k_short_chain_units) {
           for (const auto c : batch) index_.table.prefetch_slot(chain_[c - 1]);
           for (const auto c : batch) index_.table.prefetch_record(chain_[c - 1]);
@@ -102,12 +120,12 @@ class chain_search final {
       if (kind != model && kind != event) continue;
       const auto i = s_.slot_of[replica_field::get(word)];
       if (i == k_not_asked || doubt_field::get(word) != 0) continue;
-      const auto& state = index_.states[replica_field::get(word)];
-      const auto counts = checkpoints ? state.checkpoints.load(std::memory_order_acquire)
-                                      : state.pages.load(std::memory_order_acquire);
-      if (counts != static_cast<std::uint8_t>(kind == model ? evidence::simulated : evidence::events))
-        continue;
-      if (is_live(word, s_.entries.depth, index_.states)) visit(i, word);
+      const auto& asked = s_.asked[i];
+      const auto counted = checkpoints ? asked.checkpoints : asked.pages;
+      const bool live = kind == model ? counted == evidence::simulated &&
+                                            age_order_of(word, s_.entries.depth) > asked.horizon
+                                      : counted == evidence::events && epoch_field::get(word) == asked.epoch;
+      if (live) visit(i, word);
     }
   }
 
@@ -211,10 +229,7 @@ class chain_search final {
         o = holding{};
         continue;
       }
-      const auto& state = index_.states[replicas_[i]];
-      if (state.checkpoints.load(std::memory_order_acquire) != static_cast<std::uint8_t>(evidence::implied)) {
-        continue;
-      }
+      if (s_.asked[i].checkpoints != evidence::implied) continue;
       o.checkpoint = o.pages;
       o.checkpoint_from = o.pages_from;
       o.checkpoint_medium = o.pages_medium;

@@ -55,14 +55,22 @@ record_id residency_table::create(shard& s, const block_key& key, std::uint32_t 
 bool residency_table::reserve_slot(shard& s) {
   const auto capacity = static_cast<std::uint32_t>(s.table.load(std::memory_order_relaxed));
   if (std::uint64_t{s.keys + 1} * 5 <= std::uint64_t{capacity} * 4) return true;
-  if (grow(s)) return true;
+  if (grow(s, capacity == 0 ? k_capacity_first : capacity + capacity / 2)) return true;
   return std::uint64_t{s.keys + 1} * 16 <= std::uint64_t{capacity} * 15 || reclaim(s);
 }
 
-bool residency_table::grow(shard& s) {
+void residency_table::reserve(std::uint64_t keys) {
+  const auto capacity = std::min<std::uint64_t>(keys / k_shards * 4 / 3, std::uint32_t{1} << 31);
+  for (auto& s : shards_) {
+    const std::lock_guard guard(s.mutex);
+    const auto now = static_cast<std::uint32_t>(s.table.load(std::memory_order_relaxed));
+    if (capacity > now && !grow(s, static_cast<std::uint32_t>(capacity))) return;
+  }
+}
+
+bool residency_table::grow(shard& s, std::uint32_t capacity) {
   const auto old_table = s.table.load(std::memory_order_relaxed);
   const auto old_capacity = static_cast<std::uint32_t>(old_table);
-  const auto capacity = old_capacity == 0 ? k_capacity_first : old_capacity + old_capacity / 2;
   const auto offset = region_.carve(std::size_t{capacity} * sizeof(std::uint64_t), region_part::discardable);
   if (offset == 0) return false;
   auto* slots = region_.words(offset);

@@ -116,6 +116,10 @@ class residency_table final {
   locked open_or_create(const block_key& key, std::uint32_t depth);  // marks it recent
   locked open(record_id id);
 
+  // Room for so many keys in all, before they come in the order of their places: a table that grew with them
+  // would hold them all in its first part.
+  void reserve(std::uint64_t keys);
+
   // Every key of one shard, under its lock: for the store and for tests.
   template <typename Visit>
   void visit_keys(std::size_t shard, Visit&& visit);
@@ -149,7 +153,7 @@ class residency_table final {
 
   record_id create(shard& s, const block_key& key, std::uint32_t depth);
   bool reserve_slot(shard& s);
-  bool grow(shard& s);
+  bool grow(shard& s, std::uint32_t capacity);
   static void insert_slot(std::uint64_t* slots, std::uint32_t capacity, std::uint64_t word);
   void erase_slot(shard& s, std::uint32_t position);
   std::uint64_t carve(shard& s, std::uint32_t bytes);

@@ -4,8 +4,8 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <ctime>
 #include <cstdint>
+#include <ctime>
 #include <fstream>
 #include <vector>
 
