@@ -142,31 +142,38 @@ route::model_terms to_terms(const config::routing_config& routing, const config:
   return out;
 }
 
+struct prompt_tools {
+  std::shared_ptr<const engine::text::tokenizer> tokenizer;
+  std::shared_ptr<const engine::text::prompt_renderer> chat;
+};
+
 // The configured tokenizer, or that of an embedded engine that answers for the model.
-std::expected<upstream::text_tools, std::string> find_text_tools(const config::model_config& model,
-                                                                 const snapshot& snap) {
+std::expected<prompt_tools, std::string> find_prompt_tools(const config::model_config& model,
+                                                           const snapshot& snap) {
   if (!model.tokenizer.empty()) {
     auto tokenizer = engine::text::tokenizer::load(model.tokenizer);
     if (!tokenizer) {
       return std::unexpected(fmt::format("model '{}': tokenizer: {}", model.name, tokenizer.error().detail));
     }
-    auto chat = engine::text::chat_format::detect(*tokenizer);
+    auto chat = engine::text::prompt_renderer::detect(*tokenizer);
     if (!chat) {
       spdlog::warn("model '{}': its chat format is not built in: chats are keyed by their text", model.name);
     }
-    return upstream::text_tools{std::move(*tokenizer), chat ? std::move(*chat) : nullptr};
+    return prompt_tools{std::move(*tokenizer), chat ? std::move(*chat) : nullptr};
   }
   for (const auto& target : model.targets) {
     const auto engine = snap.engines.find(target);
-    if (engine != snap.engines.end()) return engine->second->tools();
+    if (engine == snap.engines.end()) continue;
+    const auto& tools = engine->second->tools();
+    return prompt_tools{tools.tokenizer, tools.chat};
   }
-  return upstream::text_tools{};
+  return prompt_tools{};
 }
 
 std::expected<std::shared_ptr<model_entry>, std::string> make_entry(const config::model_config& model,
                                                                     const snapshot& snap,
                                                                     fleet_services& services) {
-  auto tools = find_text_tools(model, snap);
+  auto tools = find_prompt_tools(model, snap);
   if (!tools) return std::unexpected(tools.error());
   const auto unit_tokens = static_cast<std::uint32_t>(
       tools->tokenizer ? prefix_index::k_unit_tokens_default : k_text_chunk_bytes / k_bytes_per_token_estimate);

@@ -32,6 +32,7 @@ int main(int argc, char** argv) {
       "  weir serve --config configs/quickstart.yaml    serve the bundled model on 127.0.0.1:8080\n"
       "  weir chat \"What is the capital of Kenya?\"      one answer in the terminal, no server needed\n"
       "  weir serve --config F --check                  report every fault of a configuration\n"
+      "  weir explain request.json                      where a running weir would send it, and why\n"
       "Exit codes: 0 done, 1 failed, 2 bad configuration or arguments, 3 a drain cut running requests.");
   app.set_version_flag("--version", std::string("weir ") + k_version);
   app.require_subcommand(1);
@@ -40,6 +41,7 @@ int main(int argc, char** argv) {
   cli::add_chat(app, chosen);
   cli::add_model(app, chosen);
   cli::add_keys(app, chosen);
+  cli::add_explain(app, chosen);
   try {
     app.parse(argc, argv);
     return chosen();

@@ -83,6 +83,12 @@ void read_message(field_reader& in, chat_message& message) {
     in.fail("role", "must be one of system, developer, user, assistant, tool");
   }
   read_content(in, message.content);
+  for (const std::string_view key : {"reasoning_content", "reasoning"}) {
+    std::string_view reasoning;
+    if (const auto value = in.find(key); value && !value->get(reasoning)) message.reasoning = reasoning;
+  }
+  std::string_view name;
+  if (const auto value = in.find("name"); value && !value->get(name)) message.name = name;
   const bool has_content = in.find("content").has_value();
   if (message.role == "assistant") {
     read_tool_calls(in, message);
@@ -183,6 +189,36 @@ void read_logprobs(field_reader& in, generation_options& out) {
   if (wanted) out.top_logprobs = static_cast<int>(top.value_or(0));
 }
 
+// As the served entry points of Kimi-K3 take them: OpenAI's reasoning_effort, and vLLM's and SGLang's
+// chat_template_kwargs.thinking.
+void read_thinking(const field_reader& in, engine::text::chat_prompt& out) {
+  std::string_view effort;
+  if (const auto wanted = in.find("reasoning_effort"); wanted && !wanted->get(effort)) {
+    out.thinking_effort = effort;
+  }
+  const auto kwargs = in.find("chat_template_kwargs");
+  bool thinking = true;
+  if (kwargs && !kwargs->at_key("thinking").get(thinking)) out.thinking = thinking;
+}
+
+// What the model is told about the answer's form.
+void read_promises(const field_reader& in, engine::text::chat_prompt& out) {
+  std::string_view word;
+  const auto choice = in.find("tool_choice");
+  if (choice && !choice->get(word)) {
+    if (word == "required") out.tools = engine::text::tool_use::required;
+    if (word == "none") out.tools = engine::text::tool_use::forbidden;
+  }
+  const auto format = in.find("response_format");
+  if (!format || format->at_key("type").get(word)) return;
+  if (word == "json_object") out.format = engine::text::reply_format::json_object;
+  simdjson::dom::element schema;
+  if (word == "json_schema" && !format->at_pointer("/json_schema/schema").get(schema)) {
+    out.format = engine::text::reply_format::json_schema;
+    out.schema_json = simdjson::minify(schema);
+  }
+}
+
 }  // namespace
 
 result<chat_request> parse_chat_request(const std::string& body) {
@@ -208,6 +244,8 @@ result<engine::text::chat_prompt> parse_chat_prompt(const std::string& body) {
   read_messages(in, out);
   read_tools(in, out);
   read_tool_choice(in, out);
+  read_thinking(in, out.prompt);
+  read_promises(in, out.prompt);
   if (!in.ok()) return std::unexpected(*in.first_error());
   return std::move(out.prompt);
 }

@@ -18,6 +18,7 @@ constexpr std::array k_api{
 };
 
 constexpr std::array k_admin{
+    endpoint{"/admin/v1/explain", false, verb::post, access::open, "explain", &serve_explain},
     endpoint{"/metrics", false, verb::get, access::open, "metrics", &serve_metrics},
     endpoint{"/healthz", false, verb::get, access::open, "healthz", &serve_health},
     endpoint{"/readyz", false, verb::get, access::open, "readyz", &serve_ready},

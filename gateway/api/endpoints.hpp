@@ -55,5 +55,6 @@ task<void> serve_model(request_context& context);
 task<void> serve_health(request_context& context);
 task<void> serve_ready(request_context& context);
 task<void> serve_metrics(request_context& context);
+task<void> serve_explain(request_context& context);
 
 }  // namespace weir::gateway::api

@@ -99,6 +99,7 @@ struct cache_config {
   bool on = false;
   std::int64_t capacity_tokens = 0;    // 0: what its metrics say
   std::int64_t checkpoint_tokens = 0;  // what a recurrent checkpoint takes of them; 0: attention-only model
+  std::int64_t block_tokens = 0;       // where a prompt can be resumed: multiples of it; 0: anywhere
   std::string retention = "second_sighting";  // dense | prompt_end | second_sighting | interval
   std::int64_t interval_tokens = 0;           // of retention interval
   std::string events;                         // where it publishes KV events, tcp://host:5557; empty: it does not

@@ -55,6 +55,7 @@ void read_cache(map_reader& in, cache_config& out) {
   out.on = true;
   in.integer("capacity_tokens", out.capacity_tokens, {1, k_tokens_max});
   in.integer("checkpoint_tokens", out.checkpoint_tokens, {0, 1LL << 30});
+  in.integer("block_tokens", out.block_tokens, {1, 1LL << 20});
   in.choice("retention", out.retention, {"dense", "prompt_end", "second_sighting", "interval"});
   in.integer("interval_tokens", out.interval_tokens, {1, k_tokens_max});
   if ((out.retention == "interval") != (out.interval_tokens > 0)) {

@@ -4,6 +4,7 @@
 // seen before is hashed instead of tokenized. Without one the canonical text is keyed in chunks.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -89,6 +90,12 @@ class prompt_keyer final {
   keying_state state_;
   prompt_keys out_;
 };
+
+// How many of the keys stand for units that a replica may reuse: a prompt's last token always runs.
+inline std::size_t reusable_units(const prompt_keys& keys) noexcept {
+  if (keys.unit_tokens == 0 || keys.tokens == 0) return 0;
+  return std::min(keys.keys.size(), static_cast<std::size_t>((keys.tokens - 1) / keys.unit_tokens));
+}
 
 // All at once.
 prompt_keys key_prompt(prompt_memory* memory, const engine::text::tokenizer& tok,

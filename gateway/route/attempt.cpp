@@ -80,9 +80,9 @@ void attempt::finished(const api::token_usage& usage, bool streamed) {
   counters.cached_tokens->Increment(cached);
   counters.error_tokens->Increment(std::abs(predicted - cached));
   if (auto* model = state.model(); model != nullptr && keys.how == keyed_how::tokens) {
-    const auto units = static_cast<std::uint32_t>(
-        std::min<std::uint64_t>(keys.keys.size(), static_cast<std::uint64_t>(usage.cached_tokens) / keys.unit_tokens));
-    model->correct(keys.keys, units);
+    const auto chain = std::span(keys.keys).first(reusable_units(keys));
+    const auto units = static_cast<std::uint64_t>(usage.cached_tokens) / keys.unit_tokens;
+    model->correct(chain, static_cast<std::uint32_t>(std::min<std::uint64_t>(chain.size(), units)));
   }
 }
 

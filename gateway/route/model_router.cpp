@@ -41,12 +41,6 @@ policy::evidence to_evidence(prefix_index::confidence from) noexcept {
   return policy::evidence::none;
 }
 
-// Units that can be reused at most: the last token always runs.
-std::size_t reusable_units(const prompt_keys& keys) noexcept {
-  if (keys.unit_tokens == 0 || keys.tokens == 0) return 0;
-  return std::min(keys.keys.size(), static_cast<std::size_t>((keys.tokens - 1) / keys.unit_tokens));
-}
-
 // Chains are prefix-chained: where keys are equal, everything before is.
 std::size_t shared_units(std::span<const prefix_index::block_key> a, std::span<const prefix_index::block_key> b) {
   std::size_t low = 0;
@@ -126,8 +120,9 @@ void model_router::look_up(ask& a) const {
   shared_.index().find(chain, ids_, holdings);
   const auto unit = static_cast<std::int64_t>(a.prompt->keys.unit_tokens);
   for (std::size_t i = 0; i < holdings.size(); ++i) {
-    a.prefixes[cached_[i]] = {.page_tokens = holdings[i].pages * unit,
-                              .reusable_tokens = holdings[i].checkpoint * unit,
+    const auto block = std::max<std::int64_t>(1, targets_[cached_[i]].state->cache().block_tokens);
+    a.prefixes[cached_[i]] = {.page_tokens = holdings[i].pages * unit / block * block,
+                              .reusable_tokens = holdings[i].checkpoint * unit / block * block,
                               .from = to_evidence(holdings[i].checkpoint_from)};
   }
 }

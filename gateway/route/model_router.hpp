@@ -43,7 +43,7 @@ struct routed_target {
 struct model_terms {
   std::string name;
   std::shared_ptr<const engine::text::tokenizer> tokenizer;  // null: prompts are keyed by text
-  std::shared_ptr<const engine::text::chat_format> chat;     // null: only plain prompts are tokenized
+  std::shared_ptr<const engine::text::prompt_renderer> chat;  // null: only plain prompts are tokenized
   sharing shared_by = sharing::tenant;
   policy::scoring how;
   policy::overflow_terms overflow;
