@@ -16,17 +16,30 @@ struct question {
   auth::identity caller;
 };
 
+// The identity that a request with this configured key would have; the one of a client on this machine where
+// none is named.
+auth::identity identity_of(const std::string& key, const config::auth_config& config) {
+  for (const auto& k : config.keys) {
+    if (k.name == key) return {.name = k.name, .tenant = k.tenant, .models = {}};
+  }
+  return {.name = "loopback", .tenant = "loopback", .models = {}};
+}
+
 // The request itself, or {"tenant": ..., "key": ..., "request": {...}}.
-result<question> read_question(std::string body) {
-  question out;
+result<question> read_question(std::string body, const config::auth_config& config) {
+  question out{.call = {}, .caller = identity_of({}, config)};
   {
     const auto document = json_document::parse(body);
     if (!document) return std::unexpected(document.error());
     field_reader in(document->root());
     if (const auto wrapped = in.object("request")) {
-      in.text("tenant", out.caller.tenant);
-      in.text("key", out.caller.name);
+      std::string key;
+      std::string tenant;
+      in.text("key", key);
+      in.text("tenant", tenant);
       if (!in.ok()) return std::unexpected(*in.first_error());
+      out.caller = identity_of(key, config);
+      if (!tenant.empty()) out.caller.tenant = tenant;
       body = simdjson::minify(*wrapped);
     }
   }
@@ -78,7 +91,7 @@ task<void> serve_explain(request_context& context) {
     co_await relay::refuse(context, body.error());
     co_return;
   }
-  auto asked = read_question(std::move(*body));
+  auto asked = read_question(std::move(*body), context.snap->config.auth);
   if (!asked) {
     co_await relay::refuse(context, asked.error());
     co_return;
