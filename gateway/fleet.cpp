@@ -175,8 +175,9 @@ std::expected<std::shared_ptr<model_entry>, std::string> make_entry(const config
                                                                     fleet_services& services) {
   auto tools = find_prompt_tools(model, snap);
   if (!tools) return std::unexpected(tools.error());
-  const auto unit_tokens = static_cast<std::uint32_t>(
-      tools->tokenizer ? prefix_index::k_unit_tokens_default : k_text_chunk_bytes / k_bytes_per_token_estimate);
+  const auto unit_tokens =
+      static_cast<std::uint32_t>(tools->tokenizer ? prefix_index::k_unit_tokens_default
+                                                  : k_text_chunk_bytes / k_bytes_per_token_estimate);
   auto entry = std::make_shared<model_entry>();
   entry->name = model.name;
   std::vector<route::routed_target> targets;
@@ -198,8 +199,8 @@ std::expected<std::shared_ptr<model_entry>, std::string> make_entry(const config
   auto terms = to_terms(snap.config.routing, model);
   terms.tokenizer = std::move(tools->tokenizer);
   terms.chat = std::move(tools->chat);
-  entry->router =
-      std::make_unique<route::model_router>(std::move(terms), std::move(targets), snap.config.rules, *services.routing);
+  entry->router = std::make_unique<route::model_router>(std::move(terms), std::move(targets),
+                                                        snap.config.rules, *services.routing);
   return entry;
 }
 

@@ -22,9 +22,12 @@ namespace {
 using policy::policy_kind;
 
 const std::map<std::string, policy_kind> k_policies{
-    {"balanced", policy_kind::balanced},           {"latency", policy_kind::latency},
-    {"cost", policy_kind::cost},                   {"least-pending", policy_kind::least_pending},
-    {"prefix-greedy", policy_kind::prefix_greedy}, {"round-robin", policy_kind::round_robin},
+    {"balanced", policy_kind::balanced},
+    {"latency", policy_kind::latency},
+    {"cost", policy_kind::cost},
+    {"least-pending", policy_kind::least_pending},
+    {"prefix-greedy", policy_kind::prefix_greedy},
+    {"round-robin", policy_kind::round_robin},
     {"random", policy_kind::random},
 };
 
@@ -41,8 +44,9 @@ const std::map<std::string, replay::knowledge> k_sources{
 };
 
 constexpr const char* k_footer =
-    R"(Replays a trace in virtual time over replicas that prefill one request after another, with the policy code
-that the gateway runs, and prints time to first token and reuse. Several policies (--policy a,b) are compared.
+    R"(Replays a trace in virtual time over replicas that prefill one request after another, with the policy
+code that the gateway runs, and prints time to first token and reuse. Several policies (--policy a,b) are
+compared.
 
 TRACE is a file of Mooncake's format, one JSON object a line (timestamp in ms, input_length, output_length,
 hash_ids of 512-token blocks), or generate:SEED for a mixture of shared roots, deep forks, agents with growing
@@ -50,10 +54,12 @@ histories and prompts that share nothing.
 
 Retention: dense (attention-only models: every block can be resumed), prompt-end, second-sighting (a hybrid
 model's checkpoints at prompt ends and where a prefix is seen again, evicted by age), frequency (the same,
-evicted by saved tokens x frequency per byte), value (checkpoints where the router hints, kept by what they save).
+evicted by saved tokens x frequency per byte), value (checkpoints where the router hints, kept by what they
+save).
 
-JSON, one object or a list of them: hit_rate, predicted_hit_rate, prediction_error_mean, ttft_mean_s, ttft_p50_s,
-ttft_p90_s, ttft_p99_s, load_spread, load_spread_60s, decision_us_p99; each the mean over --seeds runs.
+JSON, one object or a list of them: hit_rate, predicted_hit_rate, prediction_error_mean, ttft_mean_s,
+ttft_p50_s, ttft_p90_s, ttft_p99_s, load_spread, load_spread_60s, decision_us_p99; each the mean over --seeds
+runs.
 
 Examples:
   weir-loadtest replay --trace conversation.jsonl --policy balanced,least-pending,random --svg ttft.svg
@@ -151,15 +157,18 @@ std::string to_json(const std::string& policy, const replay::replay_result& r) {
   return out + "}";
 }
 
-void print_table(const std::vector<std::string>& policies, const std::vector<replay::replay_result>& results) {
+void print_table(const std::vector<std::string>& policies,
+                 const std::vector<replay::replay_result>& results) {
   fmt::print("{:<14}{:>7}{:>10}{:>8}{:>10}{:>8}{:>8}{:>8}{:>8}{:>8}{:>10}\n", "policy", "hit", "predicted",
              "error", "TTFT mean", "p50", "p90", "p99", "spread", "in 60 s", "decision");
   for (std::size_t i = 0; i < policies.size(); ++i) {
     const auto& r = results[i];
-    fmt::print("{:<14}{:>6.1f}%{:>9.1f}%{:>7.2f}%{:>8.3f} s{:>6.2f} s{:>6.2f} s{:>6.2f} s{:>8.2f}{:>8.2f}{:>7.0f} us\n",
-               policies[i], 100 * r.hit_rate, 100 * r.predicted_hit_rate, 100 * r.prediction_error_mean,
-               r.ttft_mean_s, r.ttft_p50_s, r.ttft_p90_s, r.ttft_p99_s, r.load_spread, r.load_spread_60s,
-               r.decision_us_p99);
+    fmt::print(
+        "{:<14}{:>6.1f}%{:>9.1f}%{:>7.2f}%{:>8.3f} s{:>6.2f} s{:>6.2f} s{:>6.2f} s{:>8.2f}{:>8.2f}{:>7.0f} "
+        "us\n",
+        policies[i], 100 * r.hit_rate, 100 * r.predicted_hit_rate, 100 * r.prediction_error_mean,
+        r.ttft_mean_s, r.ttft_p50_s, r.ttft_p90_s, r.ttft_p99_s, r.load_spread, r.load_spread_60s,
+        r.decision_us_p99);
   }
 }
 
@@ -174,8 +183,9 @@ int write_plot(const arguments& given, std::vector<replay::replay_result>& resul
     runs.push_back({given.policies[i], std::move(results[i].ttft_s)});
   }
   std::ofstream out(given.svg);
-  out << replay::ttft_plot(runs, fmt::format("Requests with a first token within a time: {} replicas, {} retention",
-                                             given.options.replicas, given.retention));
+  out << replay::ttft_plot(runs,
+                           fmt::format("Requests with a first token within a time: {} replicas, {} retention",
+                                       given.options.replicas, given.retention));
   out.close();
   return out ? 0 : refuse(fmt::format("--svg {}: cannot be written", given.svg));
 }
@@ -188,7 +198,8 @@ int execute(arguments& given) {
   options.estimate = k_estimates.at(given.estimate);
   options.count = given.lengths == "blocks" ? replay::lengths::blocks : replay::lengths::tokens;
   options.sends_hints = *keeps == replay::retention_kind::value && !given.no_hints;
-  const bool by_worth = *keeps == replay::retention_kind::value || *keeps == replay::retention_kind::frequency;
+  const bool by_worth =
+      *keeps == replay::retention_kind::value || *keeps == replay::retention_kind::frequency;
   if (by_worth && options.knows.source == replay::knowledge::simulated) {
     // What such replicas evict cannot be told from dispatches: they are replicas with events.
     options.knows.source = replay::knowledge::events;
@@ -220,7 +231,8 @@ void add_fleet_options(CLI::App& command, arguments& given) {
   auto& options = given.options;
   auto& cache = options.knows.cache;
   command.add_option("--replicas", options.replicas)->check(CLI::Range(1, 512))->capture_default_str();
-  command.add_option("--rate", options.blocks_per_s, "Blocks of 512 tokens that a replica prefills in a second")
+  command
+      .add_option("--rate", options.blocks_per_s, "Blocks of 512 tokens that a replica prefills in a second")
       ->check(CLI::Range(1e-3, 1e6))
       ->capture_default_str();
   command.add_option("--retention", given.retention, "What a replica keeps")
@@ -232,7 +244,8 @@ void add_fleet_options(CLI::App& command, arguments& given) {
   command.add_option("--checkpoint-tokens", cache.checkpoint_tokens, "What one checkpoint takes of it")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 30))
       ->capture_default_str();
-  command.add_option("--lengths", given.lengths, "tokens: as the trace says; blocks: whole blocks, all reusable")
+  command
+      .add_option("--lengths", given.lengths, "tokens: as the trace says; blocks: whole blocks, all reusable")
       ->check(CLI::IsMember({"tokens", "blocks"}))
       ->capture_default_str();
 }
@@ -243,13 +256,17 @@ void add_router_options(CLI::App& command, arguments& given) {
       ->delimiter(',')
       ->check(one_of(k_policies))
       ->capture_default_str();
-  command.add_option("--pending-weight", options.how.pending_weight, "Of policy cost: a token waiting against one of work")
+  command
+      .add_option("--pending-weight", options.how.pending_weight,
+                  "Of policy cost: a token waiting against one of work")
       ->check(CLI::Range(0.0, 1e6))
       ->capture_default_str();
-  command.add_option("--work-price", options.work_price, "Of balanced: a second of work, in seconds of waiting")
+  command
+      .add_option("--work-price", options.work_price, "Of balanced: a second of work, in seconds of waiting")
       ->check(CLI::Range(0.0, 1e6))
       ->capture_default_str();
-  command.add_option("--credit", options.how.credit_share, "Of balanced: worth of a page without a checkpoint")
+  command
+      .add_option("--credit", options.how.credit_share, "Of balanced: worth of a page without a checkpoint")
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
   command.add_option("--hold-s", options.placement.hold_s, "Of balanced: prefill work a replica may hold")
@@ -261,8 +278,9 @@ void add_router_options(CLI::App& command, arguments& given) {
   command.add_option("--source", given.source, "How the router knows what replicas hold")
       ->check(one_of(k_sources))
       ->capture_default_str();
-  command.add_option("--capacity-believed", options.knows.capacity_believed,
-                     "Factor on the capacity that a simulated index assumes")
+  command
+      .add_option("--capacity-believed", options.knows.capacity_believed,
+                  "Factor on the capacity that a simulated index assumes")
       ->check(CLI::Range(0.01, 100.0))
       ->capture_default_str();
   command.add_flag("--no-hints", given.no_hints, "Tell replicas nothing about checkpoints");

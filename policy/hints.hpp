@@ -14,7 +14,7 @@
 namespace weir::policy {
 
 struct hint_terms {
-  std::int64_t unit_tokens = 64;         // boundaries are multiples of it
+  std::int64_t unit_tokens = 64;          // boundaries are multiples of it
   std::int64_t prompt_tokens_min = 2048;  // shorter prompts earn no checkpoint at their end
   std::int64_t junction_tokens_min = 512;
 };

@@ -37,7 +37,8 @@ std::vector<std::size_t> in_order(std::span<const target_view> targets,
     if (!may_wait(waiting[i].how.kind)) keys[i] = k_as_they_came;
     order[i] = i;
   }
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return keys[a] < keys[b]; });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return keys[a] < keys[b]; });
   return order;
 }
 

@@ -2,8 +2,9 @@
 // it too early can neither be overtaken by a short one nor moved to a replica that falls idle. Requests
 // therefore stay at the gateway while every replica they would choose has more than `hold_s` of prefill work,
 // and are placed in one order over the whole pool:
-//   least uncached work first, minus `ageing` * the work that fits into the time waited, so that none starves;
-//   requests longer than `long_tokens` first of all, since short ones can avoid the replica that they take.
+//   least uncached work first, minus `ageing` * the work that fits into the time waited, so that none
+//   starves; requests longer than `long_tokens` first of all, since short ones can avoid the replica that
+//   they take.
 // Each request chooses by the score, counting the work of those placed before it in the same pass; a request
 // whose choice is still busy keeps its virtual place there and waits.
 //
@@ -25,10 +26,10 @@ namespace weir::policy {
 inline constexpr double k_busy_slack_tokens = 1;
 
 struct placement_terms {
-  double hold_s = 0.25;          // prefill work that a target may hold ahead of a new request
-  double hold_max_s = 30;        // waited longer: dispatched to its choice however busy
-  double ageing = 1;             // share of the time waited that counts against the work
-  double long_tokens = 61'440;   // uncached
+  double hold_s = 0.25;         // prefill work that a target may hold ahead of a new request
+  double hold_max_s = 30;       // waited longer: dispatched to its choice however busy
+  double ageing = 1;            // share of the time waited that counts against the work
+  double long_tokens = 61'440;  // uncached
 };
 
 struct waiting_request {

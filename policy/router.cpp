@@ -90,10 +90,15 @@ decision route(const request_facts& facts, std::span<const target_view> targets,
   const auto keeps = [&](std::size_t i) {
     return first(i) && out.candidates[i].contract_probability >= overflow.probability_min;
   };
-  const auto engine = [&](std::size_t i) { return overflow.engine && targets[i].kind == target_kind::engine; };
-  const auto hosted = [&](std::size_t i) { return overflow.hosted && targets[i].kind == target_kind::hosted; };
+  const auto engine = [&](std::size_t i) {
+    return overflow.engine && targets[i].kind == target_kind::engine;
+  };
+  const auto hosted = [&](std::size_t i) {
+    return overflow.hosted && targets[i].kind == target_kind::hosted;
+  };
   const auto pick = [&](auto takes) {
-    return how.kind == policy_kind::round_robin ? pick_in_turn(out, seed, takes) : pick_least(out, seed, takes);
+    return how.kind == policy_kind::round_robin ? pick_in_turn(out, seed, takes)
+                                                : pick_least(out, seed, takes);
   };
   out.picked = pick(keeps);
   if (out.picked == decision::k_none) out.picked = pick(engine);
@@ -103,7 +108,8 @@ decision route(const request_facts& facts, std::span<const target_view> targets,
 
   if (out.picked != decision::k_none) out.candidates[out.picked].why = verdict::chosen;
   for (std::size_t i = 0; i < targets.size(); ++i) {
-    if (out.candidates[i].why == verdict::eligible && !first(i)) out.candidates[i].why = verdict::overflow_only;
+    if (out.candidates[i].why == verdict::eligible && !first(i))
+      out.candidates[i].why = verdict::overflow_only;
   }
   return out;
 }

@@ -13,8 +13,8 @@ namespace weir::policy {
 
 // When targets other than replicas take part.
 struct overflow_terms {
-  bool engine = true;           // the embedded engine may answer for this model
-  bool hosted = true;           // a hosted target may
+  bool engine = true;            // the embedded engine may answer for this model
+  bool hosted = true;            // a hosted target may
   bool hosted_by_score = false;  // a hosted target competes with replicas instead of only relieving them
   double probability_min = 0.5;  // replicas below this chance of the contract count as unable to keep it
 };
@@ -22,8 +22,8 @@ struct overflow_terms {
 // Why a target cannot serve, or verdict::eligible.
 verdict check_eligibility(const request_facts& facts, const target_view& target) noexcept;
 
-// One decision. `prefixes` is empty or as long as `targets`; `seed` breaks ties, and counts the decisions of a
-// model for round robin. `ahead_tokens`, empty or as long as `targets`, is work that would run before this
+// One decision. `prefixes` is empty or as long as `targets`; `seed` breaks ties, and counts the decisions of
+// a model for round robin. `ahead_tokens`, empty or as long as `targets`, is work that would run before this
 // request and is not in the targets' load. With none eligible, picked is k_none and the candidates say why.
 decision route(const request_facts& facts, std::span<const target_view> targets,
                std::span<const prefix_view> prefixes, const scoring& how, const overflow_terms& overflow,

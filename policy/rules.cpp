@@ -29,7 +29,8 @@ bool matches(const rule_match& when, const rule_subject& subject) noexcept {
 }
 
 std::string_view apply_rules(std::span<const rule> rules, const rule_subject& subject,
-                             std::span<const std::string_view> names, std::span<bool> excluded, scoring& how) {
+                             std::span<const std::string_view> names, std::span<bool> excluded,
+                             scoring& how) {
   std::string_view excluding;
   for (const auto& r : rules) {
     if (!matches(r.when, subject)) continue;

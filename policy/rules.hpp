@@ -1,6 +1,6 @@
 // Operator rules: what a request is decides which targets may serve it and under which terms. All rules that
-// match apply, in the order written; a later one overrides terms of an earlier one, exclusions add up. Checked
-// when the configuration is read, evaluated without side effects. Immutable; any thread.
+// match apply, in the order written; a later one overrides terms of an earlier one, exclusions add up.
+// Checked when the configuration is read, evaluated without side effects. Immutable; any thread.
 #pragma once
 
 #include <cstdint>

@@ -50,8 +50,9 @@ double score_of(const candidate& c, const request_facts& facts, const target_vie
   }
   const double second = how.value_of_time_usd_per_s + target.price.usd_per_s;
   const auto unused = static_cast<double>(c.prefix.page_tokens - c.prefix.reusable_tokens);
-  const double credit =
-      target.kind == target_kind::hosted ? 0 : how.credit_share * unused / prefill_rate(target.speed) * second;
+  const double credit = target.kind == target_kind::hosted
+                            ? 0
+                            : how.credit_share * unused / prefill_rate(target.speed) * second;
   const double expected = c.cost_usd + how.value_of_time_usd_per_s * c.ttft_s - credit;
   return expected / (c.contract_probability * std::max(target.quality, 1e-3));
 }

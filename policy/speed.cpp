@@ -7,9 +7,9 @@ namespace weir::policy {
 
 namespace {
 
-constexpr double k_fade = 0.98;           // about the last 50 observations count
+constexpr double k_fade = 0.98;  // about the last 50 observations count
 constexpr double k_prior_weight = 4;
-constexpr double k_work_scale = 16'384;   // tokens: the second point of a prior
+constexpr double k_work_scale = 16'384;  // tokens: the second point of a prior
 constexpr double k_running_scale = 64;
 constexpr std::int64_t k_observations_min = 8;  // before an unconfigured rate is believed
 constexpr double k_rate_max = 1e9;

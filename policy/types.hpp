@@ -26,8 +26,8 @@ enum class target_kind : std::uint8_t { replica, engine, hosted };
 // How fast a target works: learnt from its answers, starting from configuration. A rate of 0 is not known.
 struct speed_view {
   double prefill_tokens_per_s = 0;
-  double ttft_base_s = 0;         // time to first token without any prefill work: connection, restore, one step
-  double itl_base_s = 0;          // time between tokens of a lone sequence
+  double ttft_base_s = 0;  // time to first token without any prefill work: connection, restore, one step
+  double itl_base_s = 0;   // time between tokens of a lone sequence
   double itl_per_sequence_s = 0;  // what each running sequence adds to it
   double spread = 0.5;            // standard deviation of ln(observed TTFT / predicted)
 };

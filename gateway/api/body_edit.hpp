@@ -16,8 +16,8 @@ struct body_member {
 
 // `body`: one valid JSON object without a key twice, as read_generation_call accepts it. Replaces the value
 // of its key "model" by `model` unless that is empty, and makes stream_options.include_usage true where
-// `ask_usage`. Sets `members`, in place of those that the body has under their keys. Nothing where no byte has
-// to change.
+// `ask_usage`. Sets `members`, in place of those that the body has under their keys. Nothing where no byte
+// has to change.
 std::optional<std::string> edit_body(std::string_view body, std::string_view model, bool ask_usage,
                                      std::span<const body_member> members = {});
 

@@ -46,7 +46,8 @@ result<question> read_question(std::string body, const config::auth_config& conf
   const auto document = json_document::parse(body);
   if (!document) return std::unexpected(document.error());
   const bool chat = field_reader(document->root()).find("messages").has_value();
-  auto call = read_generation_call(chat ? generation_kind::chat : generation_kind::completions, std::move(body));
+  auto call =
+      read_generation_call(chat ? generation_kind::chat : generation_kind::completions, std::move(body));
   if (!call) return std::unexpected(call.error());
   out.call = std::move(*call);
   return out;
@@ -59,18 +60,20 @@ std::string to_json(const policy::candidate& c) {
                      policy::to_text(c.why), c.prefix.page_tokens, c.prefix.reusable_tokens,
                      policy::to_text(c.prefix.from));
   out += fmt::format(
-      R"(,"ttft_s":{:.6g},"itl_s":{:.6g},"contract_probability":{:.4g},"cost_usd":{:.6g},"score":{:.6g}}})", c.ttft_s,
-      c.itl_s, c.contract_probability, c.cost_usd, c.score);
+      R"(,"ttft_s":{:.6g},"itl_s":{:.6g},"contract_probability":{:.4g},"cost_usd":{:.6g},"score":{:.6g}}})",
+      c.ttft_s, c.itl_s, c.contract_probability, c.cost_usd, c.score);
   return out;
 }
 
-std::string to_json(const std::string& model, const route::prompt_identity& prompt, const policy::decision& made) {
+std::string to_json(const std::string& model, const route::prompt_identity& prompt,
+                    const policy::decision& made) {
   static constexpr std::string_view k_how[] = {"tokens", "text", "none"};
   std::string out = R"({"model":)";
   append_quoted(out, model);
   const auto& keys = prompt.keys;
-  out += fmt::format(R"(,"prompt":{{"keyed":"{}","tokens":{},"keys":{},"unit_tokens":{}}},"target":)",
-                     k_how[static_cast<std::size_t>(keys.how)], keys.tokens, keys.keys.size(), keys.unit_tokens);
+  out +=
+      fmt::format(R"(,"prompt":{{"keyed":"{}","tokens":{},"keys":{},"unit_tokens":{}}},"target":)",
+                  k_how[static_cast<std::size_t>(keys.how)], keys.tokens, keys.keys.size(), keys.unit_tokens);
   if (made.picked == policy::decision::k_none) {
     out += "null";
   } else {

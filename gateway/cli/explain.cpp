@@ -100,8 +100,8 @@ int print(const std::string& answer) {
   if (root["prompt"].get(prompt) || root["candidates"].get(candidates)) return k_failed;
   fmt::print("model {}: {:.0f} prompt tokens, keyed by {}\n\n", text(root, "model"), number(prompt, "tokens"),
              text(prompt, "keyed"));
-  fmt::print("{:<20} {:<21} {:>10} {:>10} {:<10} {:>9} {:>9} {:>6} {:>11} {:>11}\n", "target", "verdict", "pages",
-             "reusable", "evidence", "TTFT s", "ITL ms", "P", "cost USD", "score");
+  fmt::print("{:<20} {:<21} {:>10} {:>10} {:<10} {:>9} {:>9} {:>6} {:>11} {:>11}\n", "target", "verdict",
+             "pages", "reusable", "evidence", "TTFT s", "ITL ms", "P", "cost USD", "score");
   for (const auto c : candidates) {
     fmt::print("{:<20} {:<21} {:>10.0f} {:>10.0f} {:<10} {:>9.3f} {:>9.1f} {:>6.2f} {:>11.3g} {:>11.4g}\n",
                text(c, "target"), text(c, "verdict"), number(c, "page_tokens"), number(c, "reusable_tokens"),
@@ -149,9 +149,12 @@ void add_explain(CLI::App& app, command& chosen) {
   sub->add_option("--key", options->key, "The name of the key that would send it");
   sub->add_flag("--json", options->json, "Print the answer as it came");
   sub->footer(
-      "Nothing is sent to a target and nothing is counted. The table has a line per target: what speaks against\n"
-      "it or that it was chosen, pages and reusable tokens of the prompt that it holds and from what evidence,\n"
-      "the predicted time to first token and between tokens, the chance P of the latency contract, the price,\n"
+      "Nothing is sent to a target and nothing is counted. The table has a line per target: what speaks "
+      "against\n"
+      "it or that it was chosen, pages and reusable tokens of the prompt that it holds and from what "
+      "evidence,\n"
+      "the predicted time to first token and between tokens, the chance P of the latency contract, the "
+      "price,\n"
       "and the score, of which the least wins.\n\n"
       "Example:\n"
       "  echo '{\"model\":\"kimi\",\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]}' | weir explain -");

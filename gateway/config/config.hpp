@@ -102,8 +102,8 @@ struct cache_config {
   std::int64_t block_tokens = 0;       // where a prompt can be resumed: multiples of it; 0: anywhere
   std::string retention = "second_sighting";  // dense | prompt_end | second_sighting | interval
   std::int64_t interval_tokens = 0;           // of retention interval
-  std::string events;                         // where it publishes KV events, tcp://host:5557; empty: it does not
-  std::string replay;                         // where it answers for past ones
+  std::string events;  // where it publishes KV events, tcp://host:5557; empty: it does not
+  std::string replay;  // where it answers for past ones
   std::string topic;
   bool salted = true;  // cache_salt keeps tenants apart; false: the operator declares it shared
   bool hints = false;  // takes weir_checkpoint_at
@@ -141,8 +141,9 @@ struct model_config {
   std::string name;  // as clients ask for it
   std::vector<std::string> aliases;
   std::vector<std::string> targets;
-  std::filesystem::path tokenizer;  // folder with the model's tokenizer; empty: the embedded engine's, or none
-  std::int64_t ttft_ms = 0;         // latency contract; 0 = none
+  std::filesystem::path
+      tokenizer;             // folder with the model's tokenizer; empty: the embedded engine's, or none
+  std::int64_t ttft_ms = 0;  // latency contract; 0 = none
   std::int64_t itl_ms = 0;
   bool overflow_engine = true;  // the embedded engine may answer what no replica can in time
   bool overflow_hosted = true;

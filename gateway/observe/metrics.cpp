@@ -79,8 +79,9 @@ void metrics::add_route_counters() {
   }
   auto& reuse = prometheus::BuildCounter()
                     .Name("weir_prefix_tokens_total")
-                    .Help("Of requests whose target reported cached_tokens: prompt tokens, reuse predicted and "
-                          "reported, and the sum of differences")
+                    .Help(
+                        "Of requests whose target reported cached_tokens: prompt tokens, reuse predicted and "
+                        "reported, and the sum of differences")
                     .Register(*registry_);
   route_.prompt_tokens = &reuse.Add({{"kind", "prompt"}});
   route_.predicted_tokens = &reuse.Add({{"kind", "predicted"}});

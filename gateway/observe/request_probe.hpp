@@ -34,8 +34,8 @@ class request_probe final {
   }
   void set_predicted_reuse(std::int64_t tokens) { predicted_tokens_ = tokens; }
   void set_cached(std::int64_t tokens) { cached_tokens_ = tokens; }  // -1: the target does not say
-  void set_outcome(std::string_view code) { outcome_ = code; }      // an error code, a constant
-  void set_detail(std::string_view message) { detail_ = message; }  // what the client was told
+  void set_outcome(std::string_view code) { outcome_ = code; }       // an error code, a constant
+  void set_detail(std::string_view message) { detail_ = message; }   // what the client was told
   void first_token();
 
  private:

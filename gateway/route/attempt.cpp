@@ -51,8 +51,8 @@ void attempt::first_token() {
   first_ = steady_clock::now();
   const double ttft_s = std::chrono::duration<double>(*first_ - begun_).count();
   const auto& c = choice();
-  const double work =
-      std::max(0.0, static_cast<double>(prompt_->keys.tokens) - static_cast<double>(c.prefix.reusable_tokens));
+  const double work = std::max(
+      0.0, static_cast<double>(prompt_->keys.tokens) - static_cast<double>(c.prefix.reusable_tokens));
   router_->targets_[target_].state->first_token(work_.id, work + work_.ahead_tokens, ttft_s, now_s());
   router_->work_ended();
 }

@@ -49,8 +49,8 @@ task<std::shared_ptr<const prompt_identity>> model_router::identify(const api::g
     counters.keyed[static_cast<std::size_t>(keyed_how::none)]->Increment();
     co_return out;
   }
-  const bool shared_replicas =
-      std::any_of(cached_.begin(), cached_.end(), [&](std::size_t i) { return !targets_[i].state->cache().salted; });
+  const bool shared_replicas = std::any_of(cached_.begin(), cached_.end(),
+                                           [&](std::size_t i) { return !targets_[i].state->cache().salted; });
   const auto scope = shared_.scopes().find(caller, shared_replicas ? sharing::site : terms_.shared_by,
                                            chain_model_, call.cache_salt);
   out->cache_salt = scope.cache_salt;

@@ -42,7 +42,8 @@ policy::evidence to_evidence(prefix_index::confidence from) noexcept {
 }
 
 // Chains are prefix-chained: where keys are equal, everything before is.
-std::size_t shared_units(std::span<const prefix_index::block_key> a, std::span<const prefix_index::block_key> b) {
+std::size_t shared_units(std::span<const prefix_index::block_key> a,
+                         std::span<const prefix_index::block_key> b) {
   std::size_t low = 0;
   std::size_t high = std::min(a.size(), b.size());
   while (low < high) {
@@ -239,7 +240,8 @@ void model_router::place_waiting() {
       w->placed.emplace(dispatch(w->request, std::move(placed->made)));
       share_prefix(w->request, target);
     }
-    // Under the lock: the coroutine leaves the list under it too, and with it its thread's io_context may end.
+    // Under the lock: the coroutine leaves the list under it too, and with it its thread's io_context may
+    // end.
     asio::post(w->executor, [w] {
       if (w->wake) w->wake->cancel();
     });
@@ -252,8 +254,8 @@ task<result<model_router::placing>> model_router::place(const api::generation_ca
                                                         steady_clock::time_point deadline) {
   const auto begun = steady_clock::now();
   ask request = make_ask(call, caller, prompt);
-  const bool waits = policy::may_wait(request.how.kind) &&
-                     waiting_count_.load(std::memory_order_relaxed) < k_waiting_max;
+  const bool waits =
+      policy::may_wait(request.how.kind) && waiting_count_.load(std::memory_order_relaxed) < k_waiting_max;
   const io_executor executor = co_await asio::this_coro::executor;
   const auto w = std::make_shared<waiter>(std::move(request), executor);
   if (!waits) {
@@ -283,8 +285,8 @@ task<result<model_router::placing>> model_router::place(const api::generation_ca
     waiting_count_.store(waiting_.size(), std::memory_order_relaxed);
   }
   place_waiting();
-  shared_.counters().decision_s->Observe(
-      prompt->took_s + std::chrono::duration<double>(steady_clock::now() - begun).count());
+  shared_.counters().decision_s->Observe(prompt->took_s +
+                                         std::chrono::duration<double>(steady_clock::now() - begun).count());
   const auto cancellation = co_await asio::this_coro::cancellation_state;
   for (bool counted = false;; counted = true) {
     {

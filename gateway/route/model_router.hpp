@@ -33,7 +33,7 @@
 namespace weir::gateway::route {
 
 inline constexpr std::size_t k_tokenize_slice_bytes = 64 << 10;  // between which an I/O thread serves others
-inline constexpr std::size_t k_waiting_max = 4096;               // beyond it requests are dispatched as they come
+inline constexpr std::size_t k_waiting_max = 4096;  // beyond it requests are dispatched as they come
 
 struct routed_target {
   std::shared_ptr<upstream::upstream> target;
@@ -42,7 +42,7 @@ struct routed_target {
 
 struct model_terms {
   std::string name;
-  std::shared_ptr<const engine::text::tokenizer> tokenizer;  // null: prompts are keyed by text
+  std::shared_ptr<const engine::text::tokenizer> tokenizer;   // null: prompts are keyed by text
   std::shared_ptr<const engine::text::prompt_renderer> chat;  // null: only plain prompts are tokenized
   sharing shared_by = sharing::tenant;
   policy::scoring how;
@@ -122,7 +122,7 @@ class model_router final {
   std::vector<policy::target_view> views() const;
   void look_up(ask& a) const;
   attempt dispatch(const ask& a, policy::decision made);
-  void place_waiting();                     // takes the lock
+  void place_waiting();                                    // takes the lock
   void share_prefix(const ask& sent, std::size_t target);  // under the lock
   void work_ended() {
     if (waiting_count_.load(std::memory_order_relaxed) > 0) place_waiting();

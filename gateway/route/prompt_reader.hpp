@@ -1,5 +1,5 @@
-// The prompt of a generation request, as far as it decides what a replica may hold of it. Lenient: a body that
-// the embedded engine would refuse still has a prompt, and what cannot be rendered is keyed by its text.
+// The prompt of a generation request, as far as it decides what a replica may hold of it. Lenient: a body
+// that the embedded engine would refuse still has a prompt, and what cannot be rendered is keyed by its text.
 // Values; any thread.
 #pragma once
 

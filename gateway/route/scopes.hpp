@@ -1,7 +1,7 @@
-// Who shares cached prompts with whom. A scope's name never leaves the gateway: chains of keys are seeded with
-// it and the site's secret salt, and upstream requests carry a cache_salt derived from both, so that neither
-// routing nor a replica's cache lets one tenant learn of another's prompts. A client's own cache_salt narrows
-// its scope and is not sent on. Any thread.
+// Who shares cached prompts with whom. A scope's name never leaves the gateway: chains of keys are seeded
+// with it and the site's secret salt, and upstream requests carry a cache_salt derived from both, so that
+// neither routing nor a replica's cache lets one tenant learn of another's prompts. A client's own cache_salt
+// narrows its scope and is not sent on. Any thread.
 #pragma once
 
 #include <cstddef>

@@ -33,8 +33,8 @@ services::~services() {
   store_.reset();
 }
 
-std::expected<std::unique_ptr<services>, std::string> services::open(const config::routing_config& config,
-                                                                     const observe::route_counters& counters) {
+std::expected<std::unique_ptr<services>, std::string> services::open(
+    const config::routing_config& config, const observe::route_counters& counters) {
   auto salt = load_site_salt(config.state_dir);
   if (!salt) return std::unexpected(salt.error());
   return std::unique_ptr<services>(new services(config, std::move(*salt), counters));
@@ -111,7 +111,8 @@ void services::open_store() {
     }
   }
   if (replicas.empty()) return;
-  store_ = std::make_unique<prefix_index::index_store>(index_, config_.state_dir / "index", std::move(replicas));
+  store_ =
+      std::make_unique<prefix_index::index_store>(index_, config_.state_dir / "index", std::move(replicas));
   const auto counters = store_->counters();
   if (counters.rebuilt > 0) spdlog::warn("the stored index was unusable and starts anew");
   if (counters.keys_loaded > 0) spdlog::info("{} index keys restored as hints", counters.keys_loaded);
@@ -128,7 +129,8 @@ void services::sweep() {
       continue;
     }
     if (e.source.status && e.source.status->is_refused.load() && state->model() == nullptr) {
-      spdlog::warn("target '{}': its KV events do not fit; its cache is predicted from dispatches", it->first);
+      spdlog::warn("target '{}': its KV events do not fit; its cache is predicted from dispatches",
+                   it->first);
       state->use_simulation();
     }
     ++it;

@@ -72,7 +72,7 @@ class services final {
   prompt_memory memory_;
   scope_table scopes_;
   std::mutex mutex_;
-  std::map<std::string, entry> entries_;           // by target name; under mutex_
+  std::map<std::string, entry> entries_;  // by target name; under mutex_
   std::unique_ptr<prefix_index::index_store> store_;
   std::unique_ptr<kv_events::subscriber> subscriber_;  // before all else to end
 };

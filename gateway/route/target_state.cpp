@@ -25,8 +25,8 @@ prefix_index::replica_model_options model_options(const config::cache_config& ca
     out.keeps = retention::prompt_end;
   } else if (cache.retention == "interval") {
     out.keeps = retention::interval;
-    out.interval_units = static_cast<std::uint32_t>(
-        std::clamp<std::int64_t>(cache.interval_tokens / unit_tokens, 1, std::numeric_limits<std::int32_t>::max()));
+    out.interval_units = static_cast<std::uint32_t>(std::clamp<std::int64_t>(
+        cache.interval_tokens / unit_tokens, 1, std::numeric_limits<std::int32_t>::max()));
   } else {
     out.keeps = retention::prompt_end_second_sighting;
   }
@@ -58,7 +58,8 @@ target_state::~target_state() {
 }
 
 void target_state::use_simulation() {
-  own_model_ = std::make_unique<prefix_index::replica_model>(index_, id_, model_options(cache_, unit_tokens_));
+  own_model_ =
+      std::make_unique<prefix_index::replica_model>(index_, id_, model_options(cache_, unit_tokens_));
   model_.store(own_model_.get(), std::memory_order_release);
 }
 

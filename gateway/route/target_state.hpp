@@ -23,8 +23,8 @@ struct load_report {
   double running = -1;
   double waiting = -1;
   double waiting_uncached_tokens = -1;
-  double capacity_tokens = -1;   // of its prefix cache
-  double queried_tokens = -1;    // counter: prompt tokens looked up in its cache
+  double capacity_tokens = -1;  // of its prefix cache
+  double queried_tokens = -1;   // counter: prompt tokens looked up in its cache
 };
 
 // Where neither configuration nor metrics tell how much a replica keeps: forgetting too late costs little,
@@ -81,9 +81,9 @@ class target_state final {
   mutable std::mutex mutex_;
   policy::pending_work pending_;
   policy::speed_estimator speed_;
-  std::int32_t running_ = 0;           // ours, from dispatch to end
-  double work_mean_tokens_ = 2'000;    // of our dispatches
-  double others_pending_tokens_ = 0;   // work that others gave it, as of the last report
+  std::int32_t running_ = 0;          // ours, from dispatch to end
+  double work_mean_tokens_ = 2'000;   // of our dispatches
+  double others_pending_tokens_ = 0;  // work that others gave it, as of the last report
   std::int32_t others_running_ = 0;
   double queried_tokens_ = -1;
 };

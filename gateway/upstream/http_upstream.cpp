@@ -65,8 +65,8 @@ class http_upstream final : public upstream {
     const auto& wanted = target_->config.model.empty() ? std::string_view(request.model)
                                                        : std::string_view(target_->config.model);
     const bool ask_usage = call.stream && !call.include_usage;
-    const auto edited = api::edit_body(call.body, call.model == wanted ? std::string_view() : wanted, ask_usage,
-                                       request.members);
+    const auto edited = api::edit_body(call.body, call.model == wanted ? std::string_view() : wanted,
+                                       ask_usage, request.members);
     const std::string& body = edited ? *edited : call.body;
     const std::string head = format_head(call, request.request_id, body.size());
     const io_executor executor = co_await asio::this_coro::executor;

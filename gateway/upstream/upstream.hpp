@@ -69,7 +69,7 @@ struct dispatch {
   std::string_view id_prefix;   // of the identifier of an answer that the gateway writes itself
   std::string_view request_id;  // outlives the response
   std::span<const api::body_member> members;  // that the body carries to a replica; outlive the response
-  time_point deadline;          // of start() and, for a stream, of its first content
+  time_point deadline;                        // of start() and, for a stream, of its first content
 };
 
 class upstream {

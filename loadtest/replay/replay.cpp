@@ -175,7 +175,8 @@ void simulation::dispatch(waiting w, std::size_t replica, const policy::prefix_v
   std::size_t hint_count = 0;
   if (options_.sends_hints) {
     const auto wanted = policy::hints_for(w.prompt_tokens, w.held[replica], options_.hints);
-    for (int i = 0; i < wanted.count; ++i) hints[hint_count++] = static_cast<std::size_t>(wanted.at[i] / page);
+    for (int i = 0; i < wanted.count; ++i)
+      hints[hint_count++] = static_cast<std::size_t>(wanted.at[i] / page);
   }
   changes_.clear();
   const std::span<const std::size_t> given(hints, hint_count);
@@ -200,8 +201,7 @@ void simulation::dispatch(waiting w, std::size_t replica, const policy::prefix_v
   }
   if (window_.size() > k_window_requests_min) {
     const auto most = static_cast<double>(*std::max_element(window_count_.begin(), window_count_.end()));
-    const double spread =
-        most * static_cast<double>(options_.replicas) / static_cast<double>(window_.size());
+    const double spread = most * static_cast<double>(options_.replicas) / static_cast<double>(window_.size());
     result_.load_spread_60s = std::max(result_.load_spread_60s, spread);
   }
   if (options_.progress) options_.progress(result_.ttft_s.size());
@@ -233,8 +233,8 @@ replay_result simulation::run() {
 
 double at_share(const std::vector<float>& sorted, double share) {
   const auto last = sorted.size() - 1;
-  return static_cast<double>(sorted[std::min(last, static_cast<std::size_t>(
-                                                       share * static_cast<double>(sorted.size())))]);
+  return static_cast<double>(
+      sorted[std::min(last, static_cast<std::size_t>(share * static_cast<double>(sorted.size())))]);
 }
 
 replay_result simulation::summary() {

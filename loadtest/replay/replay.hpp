@@ -41,17 +41,17 @@ struct replay_options {
 };
 
 struct replay_result {
-  double hit_rate = 0;            // reused tokens of all prompt tokens
+  double hit_rate = 0;  // reused tokens of all prompt tokens
   double predicted_hit_rate = 0;
   double prediction_error_mean = 0;  // |predicted - reused| / prompt tokens, mean over requests
   double ttft_mean_s = 0;
   double ttft_p50_s = 0;
   double ttft_p90_s = 0;
   double ttft_p99_s = 0;
-  double load_spread = 0;         // most loaded replica's requests over the mean
-  double load_spread_60s = 0;     // the largest in any 60 s with more than 100 requests
-  double decision_us_p99 = 0;     // wall time of looking up and placing one request
-  std::vector<float> ttft_s;      // sorted
+  double load_spread = 0;      // most loaded replica's requests over the mean
+  double load_spread_60s = 0;  // the largest in any 60 s with more than 100 requests
+  double decision_us_p99 = 0;  // wall time of looking up and placing one request
+  std::vector<float> ttft_s;   // sorted
 };
 
 replay_result run_replay(std::span<const trace_request> trace, const replay_options& options);

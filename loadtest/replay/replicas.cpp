@@ -52,9 +52,10 @@ std::optional<retention_kind> to_retention(std::string_view name) {
 
 std::unique_ptr<replica_state> make_replica(const cache_options& options) {
   if (options.keeps == retention_kind::value) {
-    return std::make_unique<worth_replica>(truth::worth_rules{.capacity_tokens = options.capacity_tokens,
-                                                              .page_tokens = options.page_tokens,
-                                                              .checkpoint_tokens = options.checkpoint_tokens});
+    return std::make_unique<worth_replica>(
+        truth::worth_rules{.capacity_tokens = options.capacity_tokens,
+                           .page_tokens = options.page_tokens,
+                           .checkpoint_tokens = options.checkpoint_tokens});
   }
   truth::cache_rules rules{.capacity_tokens = options.capacity_tokens,
                            .page_tokens = options.page_tokens,

@@ -1,5 +1,5 @@
-// The replicas of a replay: what they hold, by the rules of their retention. Shares no code with what predicts
-// it.
+// The replicas of a replay: what they hold, by the rules of their retention. Shares no code with what
+// predicts it.
 #pragma once
 
 #include <cstdint>

@@ -21,7 +21,8 @@ policy::prefix_view to_view(std::size_t pages, std::size_t reusable, std::int64_
 
 class true_residency final : public residency {
  public:
-  true_residency(const knowledge_options& options, const std::vector<std::unique_ptr<replica_state>>& replicas)
+  true_residency(const knowledge_options& options,
+                 const std::vector<std::unique_ptr<replica_state>>& replicas)
       : page_tokens_(options.cache.page_tokens), replicas_(replicas) {}
 
   void find(std::span<const std::uint64_t> blocks, std::span<policy::prefix_view> out) override {
@@ -90,8 +91,8 @@ class simulated_residency final : public indexed_residency {
     for (const auto id : ids_) models_.push_back(std::make_unique<index::replica_model>(index_, id, model));
   }
 
-  void dispatched(std::size_t replica, std::span<const std::uint64_t> blocks, std::span<const std::size_t> hints,
-                  std::span<const truth::cache_change>) override {
+  void dispatched(std::size_t replica, std::span<const std::uint64_t> blocks,
+                  std::span<const std::size_t> hints, std::span<const truth::cache_change>) override {
     const std::vector<std::uint32_t> at(hints.begin(), hints.end());
     models_[replica]->dispatched(keys_of(blocks), at);
   }

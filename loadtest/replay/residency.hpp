@@ -1,5 +1,5 @@
-// What the router knows of the replicas during a replay. The index kinds are the product's own index, fed as a
-// gateway feeds it; `truth` looks at the replicas themselves, the bound for any knowledge.
+// What the router knows of the replicas during a replay. The index kinds are the product's own index, fed as
+// a gateway feeds it; `truth` looks at the replicas themselves, the bound for any knowledge.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,8 @@ enum class knowledge : std::uint8_t {
 
 struct knowledge_options {
   knowledge source = knowledge::simulated;
-  cache_options cache;              // what the replicas are configured with
-  double capacity_believed = 1;     // factor on the capacity that the simulated index assumes
+  cache_options cache;           // what the replicas are configured with
+  double capacity_believed = 1;  // factor on the capacity that the simulated index assumes
 };
 
 class residency {
@@ -32,7 +32,8 @@ class residency {
   virtual void find(std::span<const std::uint64_t> blocks, std::span<policy::prefix_view> out) = 0;
   // The prompt was sent to a replica, which then did `changes`.
   virtual void dispatched(std::size_t replica, std::span<const std::uint64_t> blocks,
-                          std::span<const std::size_t> hints, std::span<const truth::cache_change> changes) = 0;
+                          std::span<const std::size_t> hints,
+                          std::span<const truth::cache_change> changes) = 0;
 };
 
 std::unique_ptr<residency> make_residency(const knowledge_options& options,

@@ -25,8 +25,7 @@ class dice {
   double waiting(double mean) noexcept { return -mean * std::log(1 - share()); }
   // Sizes of prompts have heavy tails: log-normal around `median`.
   std::size_t blocks(double median, double spread, std::size_t most) noexcept {
-    const double normal =
-        std::sqrt(-2 * std::log(1 - share())) * std::cos(2 * std::numbers::pi * share());
+    const double normal = std::sqrt(-2 * std::log(1 - share())) * std::cos(2 * std::numbers::pi * share());
     const double size = median * std::exp(spread * normal);
     return std::clamp<std::size_t>(static_cast<std::size_t>(size), 1, most);
   }
@@ -80,7 +79,8 @@ class generator {
 
  private:
   std::size_t popular(std::size_t n) noexcept {
-    return std::min(n - 1, static_cast<std::size_t>(std::pow(random_.share(), popularity_) * static_cast<double>(n)));
+    return std::min(
+        n - 1, static_cast<std::size_t>(std::pow(random_.share(), popularity_) * static_cast<double>(n)));
   }
 
   std::size_t emit(double at_s, const chain& blocks) {
@@ -104,7 +104,8 @@ class generator {
     if (kind < weights_[0] + weights_[1]) {
       const auto& whole = documents_[popular(documents_.size())];
       const bool deep = random_.share() < 0.7;
-      chain prompt(whole.begin(), whole.end() - static_cast<std::ptrdiff_t>(deep ? 0 : random_.below(whole.size())));
+      chain prompt(whole.begin(),
+                   whole.end() - static_cast<std::ptrdiff_t>(deep ? 0 : random_.below(whole.size())));
       grow(prompt, random_.blocks(2, 0.7, 20), random_);
       return emit(at_s, prompt);
     }

@@ -1,7 +1,7 @@
-// Traces out of a seed, of kinds that a fleet sees mixed: shared roots (system prompts of several tenants with
-// short questions behind), deep forks (long documents asked about from several depths), agents (histories that
-// grow turn by turn) and prompts that share nothing. The mixture, its sizes and its pace are drawn from the
-// seed; the same seed gives the same trace on any machine.
+// Traces out of a seed, of kinds that a fleet sees mixed: shared roots (system prompts of several tenants
+// with short questions behind), deep forks (long documents asked about from several depths), agents
+// (histories that grow turn by turn) and prompts that share nothing. The mixture, its sizes and its pace are
+// drawn from the seed; the same seed gives the same trace on any machine.
 #pragma once
 
 #include <cstdint>

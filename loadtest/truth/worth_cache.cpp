@@ -111,9 +111,8 @@ void worth_cache::evict_one(double now_s) {
     const double w = worth(checkpoints_[i], now_s);
     if (w < least) least = w, index = i;
   }
-  std::erase_if(bare_ends_, [&](slot s) {
-    return !pages_[s].held || pages_[s].children > 0 || pages_[s].checkpoint;
-  });
+  std::erase_if(bare_ends_,
+                [&](slot s) { return !pages_[s].held || pages_[s].children > 0 || pages_[s].checkpoint; });
   for (std::size_t i = 0; i < bare_ends_.size(); ++i) {
     const double w = k_bare_end * fading(pages_[bare_ends_[i]].used_s, now_s);
     if (w < least) least = w, index = i, bare = true;

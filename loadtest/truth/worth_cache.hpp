@@ -49,13 +49,13 @@ class worth_cache final {
   struct page {
     block_id id = 0;
     slot parent = k_none;
-    std::uint32_t depth = 0;     // pages from the start, this one included
+    std::uint32_t depth = 0;  // pages from the start, this one included
     std::uint32_t children = 0;
-    std::uint32_t resumed = 0;   // times, since its checkpoint was stored
-    std::uint32_t turns = 0;     // resumptions in the history of this prompt's end
+    std::uint32_t resumed = 0;  // times, since its checkpoint was stored
+    std::uint32_t turns = 0;    // resumptions in the history of this prompt's end
     bool checkpoint = false;
     bool held = false;
-    double used_s = 0;            // the page
+    double used_s = 0;  // the page
     double checkpoint_used_s = 0;
   };
 

@@ -300,7 +300,8 @@ describe('models', {timeout: 60_000}, () => {
 
   test('requests go to the targets of a model in turn; an alias is the same model', async (t) => {
     const second = await upstreamOf(t, up.replies(up.jsonReply(up.chatReply('second'))));
-    const both = await relayOf(t, [target(upstream), target(second, {}, 'r2')]);
+    const inTurn = (config) => ({...config, routing: {policy: 'round_robin'}});
+    const both = await relayOf(t, [target(upstream), target(second, {}, 'r2')], inTurn);
     upstream.script(up.replies(up.jsonReply(up.chatReply('first'))));
     for (let i = 0; i < 10; ++i) await ask(both, chatBody(i % 2 ? {} : {model: ALIAS}));
     assert.deepEqual([upstream.requests.length, second.requests.length], [5, 5]);
