@@ -4,10 +4,10 @@
 
 namespace weir::policy {
 
-pending_work::ticket pending_work::dispatched(double work_tokens, double now_s) {
+pending_work::ticket pending_work::dispatched(double work_tokens, double now_s, bool tells_first_token) {
   if (jobs_.empty()) head_since_s_ = now_s;
   const double work = std::max(0.0, work_tokens);
-  jobs_.push_back({next_, work});
+  jobs_.push_back({next_, work, tells_first_token});
   total_tokens_ += work;
   return next_++;
 }
@@ -25,8 +25,15 @@ void pending_work::done(ticket id, double now_s) {
 
 double pending_work::tokens(double tokens_per_s, double now_s) const noexcept {
   if (jobs_.empty()) return 0;
-  const double done = std::max(0.0, now_s - head_since_s_) * std::max(0.0, tokens_per_s);
-  return std::max(0.0, total_tokens_ - std::min(done, jobs_.front().work_tokens));
+  double could_do = std::max(0.0, now_s - head_since_s_) * std::max(0.0, tokens_per_s);
+  double left = total_tokens_;
+  for (const auto& j : jobs_) {
+    const double done = std::min(could_do, j.work_tokens);
+    left -= done;
+    could_do -= done;
+    if (j.tells_first_token || could_do <= 0) break;
+  }
+  return std::max(0.0, left);
 }
 
 }  // namespace weir::policy

@@ -1,7 +1,8 @@
 // Prefill work that we gave a target and whose first token has not come. Targets work prefills off about one
 // after another, so the oldest counts less the longer it has run. Metrics of a target lag by seconds; this
-// ledger knows a dispatch at once, which is what keeps a burst from going to one target. `now_s` is any
-// monotonic clock. One owner; not thread-safe.
+// ledger knows a dispatch at once, which is what keeps a burst from going to one target. A request whose
+// answer is not streamed tells nothing of its first token: its work counts as done when the target should
+// have done it. `now_s` is any monotonic clock. One owner; not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +14,7 @@ class pending_work {
  public:
   using ticket = std::uint64_t;
 
-  ticket dispatched(double work_tokens, double now_s);
+  ticket dispatched(double work_tokens, double now_s, bool tells_first_token = true);
   // The first token came, or the request ended without one. Unknown tickets are ignored.
   void done(ticket id, double now_s);
 
@@ -25,6 +26,7 @@ class pending_work {
   struct job {
     ticket id;
     double work_tokens;
+    bool tells_first_token;
   };
   std::deque<job> jobs_;  // in order of dispatch
   double total_tokens_ = 0;

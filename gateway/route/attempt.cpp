@@ -34,7 +34,8 @@ attempt::attempt(attempt&& other) noexcept
       members_(std::move(other.members_)),
       work_(other.work_),
       begun_(other.begun_),
-      first_(other.first_) {}
+      first_(other.first_),
+      hint_units_(std::move(other.hint_units_)) {}
 
 attempt::~attempt() {
   if (router_ == nullptr) return;
@@ -44,6 +45,14 @@ attempt::~attempt() {
 
 upstream::upstream& attempt::target() const noexcept {
   return *router_->targets_[target_].target;
+}
+
+void attempt::tell_index() {
+  auto* const model = router_->targets_[target_].state->model();
+  const auto chain = std::span(prompt_->keys.keys).first(reusable_units(prompt_->keys));
+  if (model == nullptr || chain.empty()) return;
+  model->dispatched(chain, hint_units_);
+  router_->shared_.changed(chain);
 }
 
 void attempt::first_token() {

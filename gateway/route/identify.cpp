@@ -44,9 +44,13 @@ task<std::shared_ptr<const prompt_identity>> model_router::identify(const api::g
   working_time time;
   auto out = std::make_shared<prompt_identity>();
   const auto& counters = shared_.counters();
-  const auto content = ids_.empty() && rules_.empty() && !terms_.tokenizer ? std::nullopt : read_prompt(call);
+  // Where nothing depends on what the prompt says, its size tells enough of the work.
+  out->keys.tokens = call.body.size() / k_bytes_per_token_estimate;
+  const auto content = ids_.empty() && rules_.empty() ? std::nullopt : read_prompt(call);
   if (!content) {
     counters.keyed[static_cast<std::size_t>(keyed_how::none)]->Increment();
+    time.pause();
+    out->took_s = time.seconds();
     co_return out;
   }
   const bool shared_replicas = std::any_of(cached_.begin(), cached_.end(),

@@ -67,6 +67,7 @@ struct model_router::ask {
   std::vector<policy::prefix_view> prefixes;  // one per target
   std::uint64_t seed = 0;
   steady_clock::time_point begun;
+  bool streams = false;
 
   std::span<const prefix_index::block_key> chain() const {
     return std::span(prompt->keys.keys).first(reusable_units(prompt->keys));
@@ -136,7 +137,8 @@ model_router::ask model_router::make_ask(const api::generation_call& call, const
           .excluded = std::make_unique<bool[]>(targets_.size()),
           .prefixes = {},
           .seed = turn_.fetch_add(1, std::memory_order_relaxed),
-          .begun = steady_clock::now()};
+          .begun = steady_clock::now(),
+          .streams = call.stream};
   out.facts.prompt_tokens = static_cast<std::int64_t>(out.prompt->keys.tokens);
   out.facts.prompt_is_estimate = out.prompt->keys.how != keyed_how::tokens;
   out.facts.output_tokens_expected =
@@ -170,27 +172,22 @@ attempt model_router::dispatch(const ask& a, policy::decision made) {
   const auto& to = targets_[picked];
   const auto& keys = a.prompt->keys;
   attempt out(*this, picked, a.prompt, std::move(made));
-  out.work_ = to.state->dispatched(policy::uncached_tokens(a.facts, a.prefixes[picked]), now_s());
+  const double work = policy::uncached_tokens(a.facts, a.prefixes[picked]);
+  out.work_ = to.state->dispatched(work, now_s(), a.streams);
   if (!to.state->has_cache() || keys.keys.empty()) return out;
 
   if (to.state->cache().salted && !a.prompt->cache_salt.empty()) {
     out.members_.push_back({"cache_salt", '"' + a.prompt->cache_salt + '"'});
   }
-  std::vector<std::uint32_t> hint_units;
-  if (to.state->cache().hints && keys.how == keyed_how::tokens) {
-    const policy::hint_terms terms{.unit_tokens = static_cast<std::int64_t>(keys.unit_tokens)};
-    const auto hints = policy::hints_for(a.facts.prompt_tokens, a.prefixes[picked], terms);
-    std::string at;
-    for (int i = 0; i < hints.count; ++i) {
-      hint_units.push_back(static_cast<std::uint32_t>(hints.at[i] / terms.unit_tokens));
-      at += fmt::format("{}{}", i == 0 ? "" : ",", hints.at[i]);
-    }
-    out.members_.push_back({"weir_checkpoint_at", '[' + at + ']'});
+  if (!to.state->cache().hints || keys.how != keyed_how::tokens) return out;
+  const policy::hint_terms terms{.unit_tokens = static_cast<std::int64_t>(keys.unit_tokens)};
+  const auto hints = policy::hints_for(a.facts.prompt_tokens, a.prefixes[picked], terms);
+  std::string at;
+  for (int i = 0; i < hints.count; ++i) {
+    out.hint_units_.push_back(static_cast<std::uint32_t>(hints.at[i] / terms.unit_tokens));
+    at += fmt::format("{}{}", i == 0 ? "" : ",", hints.at[i]);
   }
-  if (auto* model = to.state->model()) {
-    model->dispatched(a.chain(), hint_units);
-    shared_.changed(a.chain());
-  }
+  out.members_.push_back({"weir_checkpoint_at", '[' + at + ']'});
   return out;
 }
 
@@ -211,6 +208,13 @@ void model_router::share_prefix(const ask& sent, std::size_t target) {
   }
 }
 
+void model_router::tick() {
+  const auto now = steady_clock::now().time_since_epoch();
+  auto due = next_pass_.load(std::memory_order_relaxed);
+  if (now < due || !next_pass_.compare_exchange_strong(due, now + k_tick)) return;
+  place_waiting();
+}
+
 void model_router::place_waiting() {
   const std::lock_guard lock(mutex_);
   std::vector<policy::waiting_request> asks;
@@ -218,6 +222,7 @@ void model_router::place_waiting() {
     const auto now = steady_clock::now();
     asks.clear();
     for (const auto& w : waiting_) {
+      if (asks.size() == k_placed_together_max) break;
       asks.push_back({.facts = w->request.facts,
                       .how = w->request.how,
                       .overflow = terms_.overflow,
@@ -264,7 +269,9 @@ task<result<model_router::placing>> model_router::place(const api::generation_ca
     auto made = policy::route(w->request.facts, targets, w->request.prefixes, w->request.how, terms_.overflow,
                               w->request.seed);
     if (made.picked == policy::decision::k_none) co_return placing(std::unexpected(std::move(made)));
-    co_return placing(dispatch(w->request, std::move(made)));
+    auto sent = dispatch(w->request, std::move(made));
+    sent.tell_index();
+    co_return placing(std::move(sent));
   }
 
   // Leaves the list however this coroutine ends.
@@ -273,7 +280,10 @@ task<result<model_router::placing>> model_router::place(const api::generation_ca
     waiter& w;
     ~leave() {
       w.wake.reset();
+      std::optional<placing> unused;  // ended outside the lock, which its end takes
       const std::lock_guard lock(router.mutex_);
+      if (w.placed) unused.emplace(std::move(*w.placed));
+      w.placed.reset();
       if (!w.listed) return;
       router.waiting_.remove_if([&](const auto& other) { return other.get() == &w; });
       router.waiting_count_.store(router.waiting_.size(), std::memory_order_relaxed);
@@ -289,9 +299,15 @@ task<result<model_router::placing>> model_router::place(const api::generation_ca
                                          std::chrono::duration<double>(steady_clock::now() - begun).count());
   const auto cancellation = co_await asio::this_coro::cancellation_state;
   for (bool counted = false;; counted = true) {
+    std::optional<placing> found;
     {
       const std::lock_guard lock(mutex_);
-      if (w->placed) co_return std::move(*w->placed);
+      if (w->placed) found.emplace(std::move(*w->placed));
+      w->placed.reset();
+    }
+    if (found) {
+      if (*found) (*found)->tell_index();
+      co_return std::move(*found);
     }
     if (!counted) shared_.counters().waited->Increment();
     if (cancellation.cancelled() != asio::cancellation_type::none) co_return fail(errc::client_gone, "");
@@ -301,7 +317,7 @@ task<result<model_router::placing>> model_router::place(const api::generation_ca
     w->wake->expires_after(k_tick);
     const auto token = asio::as_tuple(use_task);
     co_await w->wake->async_wait(token);
-    place_waiting();
+    tick();
   }
 }
 

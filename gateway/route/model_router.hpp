@@ -33,6 +33,8 @@
 namespace weir::gateway::route {
 
 inline constexpr std::size_t k_tokenize_slice_bytes = 64 << 10;  // between which an I/O thread serves others
+// More may wait; they enter the order as these leave. Bounds one pass.
+inline constexpr std::size_t k_placed_together_max = 128;
 inline constexpr std::size_t k_waiting_max = 4096;  // beyond it requests are dispatched as they come
 
 struct routed_target {
@@ -87,6 +89,10 @@ class attempt final {
   target_state::dispatched_work work_;
   std::chrono::steady_clock::time_point begun_;
   std::optional<std::chrono::steady_clock::time_point> first_;
+  std::vector<std::uint32_t> hint_units_;
+
+  // What the target will hold of the prompt, where that is predicted.
+  void tell_index();
 };
 
 class model_router final {
@@ -123,6 +129,7 @@ class model_router final {
   void look_up(ask& a) const;
   attempt dispatch(const ask& a, policy::decision made);
   void place_waiting();                                    // takes the lock
+  void tick();                                             // the same, at most once in a while
   void share_prefix(const ask& sent, std::size_t target);  // under the lock
   void work_ended() {
     if (waiting_count_.load(std::memory_order_relaxed) > 0) place_waiting();
@@ -141,6 +148,7 @@ class model_router final {
   std::mutex mutex_;
   std::list<std::shared_ptr<waiter>> waiting_;  // under mutex_
   std::atomic<std::size_t> waiting_count_ = 0;
+  std::atomic<std::chrono::steady_clock::duration> next_pass_{};
 };
 
 }  // namespace weir::gateway::route

@@ -81,12 +81,13 @@ void target_state::fill(policy::target_view& view, double now_s) const {
   if (terms_.hosted) view.kind = policy::target_kind::hosted;
 }
 
-target_state::dispatched_work target_state::dispatched(double work_tokens, double now_s) {
+target_state::dispatched_work target_state::dispatched(double work_tokens, double now_s,
+                                                       bool tells_first_token) {
   const std::lock_guard lock(mutex_);
   const double ahead = pending_.tokens(rate(), now_s) + others_pending_tokens_;
   work_mean_tokens_ = work_mean_tokens_ * k_mean_fade + work_tokens * (1 - k_mean_fade);
   ++running_;
-  return {pending_.dispatched(work_tokens, now_s), ahead};
+  return {pending_.dispatched(work_tokens, now_s, tells_first_token), ahead};
 }
 
 void target_state::first_token(ticket id, double work_tokens, double ttft_s, double now_s) {

@@ -55,7 +55,7 @@ class target_state final {
     ticket id = 0;
     double ahead_tokens = 0;  // pending when the request came
   };
-  dispatched_work dispatched(double work_tokens, double now_s);
+  dispatched_work dispatched(double work_tokens, double now_s, bool tells_first_token);
   // `work_tokens`: of the request and pending ahead of it.
   void first_token(ticket id, double work_tokens, double ttft_s, double now_s);
   void ended(ticket id, double now_s);  // whether or not a first token came
