@@ -106,7 +106,7 @@ void target_state::tokens_came(double itl_s) {
   speed_.observe_itl(running_ + others_running_, itl_s);
 }
 
-void target_state::report(const load_report& report, double now_s) {
+bool target_state::report(const load_report& report, double now_s) {
   bool restarted = false;
   {
     const std::lock_guard lock(mutex_);
@@ -126,11 +126,12 @@ void target_state::report(const load_report& report, double now_s) {
     if (report.queried_tokens >= 0) queried_tokens_ = report.queried_tokens;
   }
   auto* const predicted = model();
-  if (predicted == nullptr) return;
+  if (predicted == nullptr) return restarted;
   if (restarted) predicted->clear();
   if (cache_.capacity_tokens == 0 && report.capacity_tokens > 0 && report.capacity_tokens < 1e15) {
     predicted->set_capacity(static_cast<std::uint64_t>(report.capacity_tokens));
   }
+  return restarted;
 }
 
 }  // namespace weir::gateway::route
