@@ -76,14 +76,14 @@ task<std::expected<answered, std::string>> ask(const followed& f, io_executor ex
   if (link) {
     auto reply = co_await upstream::exchange_heads(*link, *at, f.head, k_no_body, deadline);
     if (reply) co_return answered(std::move(link), std::move(*reply));
-    if (!reply.error().stale) co_return std::unexpected(std::move(reply.error().why.detail));
+    if (!reply.error().stale) co_return std::unexpected(std::move(reply.error().why.message));
   }
   auto dialed = co_await upstream::dial(at, deadline);
-  if (!dialed) co_return std::unexpected(std::move(dialed.error().detail));
+  if (!dialed) co_return std::unexpected(std::move(dialed.error().message));
   link = held_link(std::move(*dialed));
   auto reply = co_await upstream::exchange_heads(*link, *at, f.head, k_no_body, deadline);
   if (reply) co_return answered(std::move(link), std::move(*reply));
-  co_return std::unexpected(std::move(reply.error().why.detail));
+  co_return std::unexpected(std::move(reply.error().why.message));
 }
 
 task<read_result> scrape(const followed& f, io_executor executor) {
@@ -186,7 +186,7 @@ task<void> scraper::impl::poll(std::shared_ptr<followed> f) {
   std::uniform_real_distribution<double> first(0, 1);
   std::uniform_real_distribution<double> later(1 - k_jitter, 1 + k_jitter);
   const std::chrono::duration<double, std::milli> interval = f->target.interval;
-  auto pause = interval * first(random);
+  std::chrono::duration<double, std::milli> pause = interval * first(random);
   while (true) {
     timer.expires_after(std::chrono::duration_cast<clock::duration>(pause));
     co_await timer.async_wait(use_task);
@@ -199,7 +199,8 @@ task<void> scraper::impl::poll(std::shared_ptr<followed> f) {
       read = std::unexpected(std::string(e.what()));
     }
     take(*f, read);
-    pause = std::max(interval * later(random) - (clock::now() - begun), interval * k_jitter);
+    const decltype(pause) took = clock::now() - begun;
+    pause = std::max(interval * later(random) - took, interval * k_jitter);
   }
 }
 

@@ -118,7 +118,7 @@ class http_upstream final : public upstream {
     if (!dialed) {
       const errc code = dialed.error().code;
       if (code == errc::upstream_failed) {
-        spdlog::warn("{} (at {})", dialed.error().detail, target_->url.authority);
+        spdlog::warn("{} (at {})", dialed.error().message, target_->url.authority);
       }
       if (code != errc::overloaded) {
         slot.end(code == errc::deadline_exceeded ? attempt_outcome::timeout
