@@ -13,7 +13,7 @@ import {assertAdds, attempts, chatBody, counts, relayOf} from './support/relay.j
 import {chatReply} from './support/upstream.js';
 import {user} from './support/weir.js';
 
-const MS = 60;
+const MS = 100;
 const scraped = (name, authority, {http: fields = {}, metrics = {}, ...rest} = {}) => ({
   name,
   http: {base_url: `http://${authority}/v1`, ...fields},
@@ -157,7 +157,8 @@ describe('a scrape that fails', {timeout: 120_000}, () => {
       await untilLoad(weir, 'r2', 'waiting', (n) => n === 100_000);
       await assertAllTo(weir, 'r1');
       assert.deepEqual(await load(weir, 'r1'), {running: 1, waiting: 5});
-      assert.equal(weir.log.split('\n').filter((line) => line.includes('cannot be read')).length, 1);
+      const complaint = /target 'r1': its load .* cannot be read/;
+      assert.equal(weir.log.split('\n').filter((line) => complaint.test(line)).length, 1);
 
       failing.metrics = queue(0, 0);
       await untilLoad(weir, 'r1', 'waiting', (n) => n === 0);
