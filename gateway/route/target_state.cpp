@@ -17,7 +17,8 @@ prefix_index::replica_model_options model_options(const config::cache_config& ca
       .capacity_tokens = cache.capacity_tokens > 0 ? static_cast<std::uint64_t>(cache.capacity_tokens)
                                                    : k_capacity_guess_tokens,
       .unit_tokens = unit_tokens};
-  if (cache.checkpoint_tokens > 0) out.checkpoint_tokens = static_cast<std::uint32_t>(cache.checkpoint_tokens);
+  if (cache.checkpoint_tokens > 0)
+    out.checkpoint_tokens = static_cast<std::uint32_t>(cache.checkpoint_tokens);
   using prefix_index::retention;
   if (cache.checkpoint_tokens == 0 || cache.retention == "dense") {
     out.keeps = retention::dense;
