@@ -33,6 +33,7 @@ using read_result = std::expected<load_report, std::string>;
 
 // Replicas that were started together are not asked together for ever.
 constexpr double k_jitter = 0.1;
+constexpr std::chrono::duration<double, std::milli> k_first_scrape_within{1'000};
 constexpr std::string_view k_no_body;
 
 std::string describe(const std::exception_ptr& fault) {
@@ -186,7 +187,7 @@ task<void> scraper::impl::poll(std::shared_ptr<followed> f) {
   std::uniform_real_distribution<double> first(0, 1);
   std::uniform_real_distribution<double> later(1 - k_jitter, 1 + k_jitter);
   const std::chrono::duration<double, std::milli> interval = f->target.interval;
-  std::chrono::duration<double, std::milli> pause = interval * first(random);
+  std::chrono::duration<double, std::milli> pause = std::min(interval, k_first_scrape_within) * first(random);
   while (true) {
     timer.expires_after(std::chrono::duration_cast<clock::duration>(pause));
     co_await timer.async_wait(use_task);
