@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 
 #include "gateway/http/tls_context.hpp"
 
@@ -13,7 +14,7 @@ namespace weir::gateway {
 namespace {
 
 using engine_map = std::map<std::string, std::shared_ptr<upstream::engine_upstream>, std::less<>>;
-using replica_map = std::map<std::string, std::shared_ptr<upstream::upstream>, std::less<>>;
+using replica_map = std::map<std::string, http_replica, std::less<>>;
 
 // Names of targets may still be unknown when the first requests come, but not for want of waiting a little.
 constexpr std::chrono::seconds k_first_lookup_wait{2};
@@ -70,20 +71,19 @@ upstream::reply_limits reply_limits_of(const config::limits_config& limits) {
 }
 
 // The same target under the same limits goes on, with its connections. A new one reads its key again.
-std::shared_ptr<upstream::upstream> take_over_replica(const config::target_config& target,
-                                                      const config::limits_config& limits,
-                                                      const snapshot* previous) {
-  if (previous == nullptr || !target.http.api_key_file.empty()) return nullptr;
+std::optional<http_replica> take_over_replica(const config::target_config& target,
+                                              const config::limits_config& limits, const snapshot* previous) {
+  if (previous == nullptr || !target.http.api_key_file.empty()) return std::nullopt;
   const auto& old_limits = previous->config.limits;
   if (reply_limits_of(old_limits) != reply_limits_of(limits) ||
       old_limits.write_idle_timeout_ms != limits.write_idle_timeout_ms) {
-    return nullptr;
+    return std::nullopt;
   }
   for (const auto& old : previous->config.targets) {
     if (old.is_http && old.name == target.name && old.http == target.http)
       return previous->replicas.at(old.name);
   }
-  return nullptr;
+  return std::nullopt;
 }
 
 std::expected<replica_map, std::string> open_replicas(const config::gateway_config& config,
@@ -99,10 +99,11 @@ std::expected<replica_map, std::string> open_replicas(const config::gateway_conf
           upstream::make_origin(target, write_idle, services.names, services.metrics.upstream(target.name));
       if (!origin) return std::unexpected(fmt::format("target '{}': {}", target.name, origin.error()));
       names.push_back((*origin)->addresses);
-      replica = upstream::make_http_upstream(std::move(*origin), reply_limits_of(config.limits),
-                                             services.reply_budget);
+      auto made =
+          upstream::make_http_upstream(*origin, reply_limits_of(config.limits), services.reply_budget);
+      replica = {std::move(*origin), std::move(made)};
     }
-    replicas.emplace(target.name, std::move(replica));
+    replicas.emplace(target.name, std::move(*replica));
   }
   const auto deadline = std::chrono::steady_clock::now() + k_first_lookup_wait;
   for (const auto& name : names) name->wait_looked_up(deadline);
@@ -191,7 +192,7 @@ std::expected<std::shared_ptr<model_entry>, std::string> make_entry(const config
     if (engine != snap.engines.end()) {
       target = engine->second;
     } else {
-      target = snap.replicas.at(name);
+      target = snap.replicas.at(name).target;
     }
     entry->context_tokens = std::max(entry->context_tokens, target->view().context_tokens);
     targets.push_back({std::move(target), std::move(*state)});
@@ -202,6 +203,24 @@ std::expected<std::shared_ptr<model_entry>, std::string> make_entry(const config
   entry->router = std::make_unique<route::model_router>(std::move(terms), std::move(targets),
                                                         snap.config.rules, *services.routing);
   return entry;
+}
+
+std::vector<route::scraped_target> scraped_targets(const snapshot& snap, observe::metrics& metrics) {
+  std::map<std::string_view, std::shared_ptr<route::target_state>> states;
+  for (const auto& model : snap.models) {
+    for (const auto& target : model->router->targets()) states[target.state->name()] = target.state;
+  }
+  std::vector<route::scraped_target> out;
+  for (const auto& target : snap.config.targets) {
+    const auto state = states.find(target.name);
+    if (!target.is_http || target.terms.metrics_interval_ms == 0 || state == states.end()) continue;
+    out.push_back({.at = snap.replicas.at(target.name).at,
+                   .state = state->second,
+                   .path = target.terms.metrics_path,
+                   .interval = std::chrono::milliseconds(target.terms.metrics_interval_ms),
+                   .counters = metrics.scrapes(target.name)});
+  }
+  return out;
 }
 
 }  // namespace
@@ -249,6 +268,7 @@ std::expected<std::shared_ptr<const snapshot>, std::string> build_snapshot(
     for (const auto& alias : model.aliases) next->model_by_name[alias] = shared;
     next->models.push_back(shared);
   }
+  services.routing->follow_loads(scraped_targets(*next, services.metrics));
   return next;
 }
 

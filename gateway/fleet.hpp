@@ -39,12 +39,17 @@ struct model_entry {
   std::unique_ptr<route::model_router> router;
 };
 
+struct http_replica {
+  std::shared_ptr<const upstream::origin> at;
+  std::shared_ptr<upstream::upstream> target;
+};
+
 struct snapshot {
   config::gateway_config config;
   auth::key_store keys;
   std::map<std::string, std::shared_ptr<upstream::engine_upstream>, std::less<>> engines;  // by target name
-  std::map<std::string, std::shared_ptr<upstream::upstream>, std::less<>> replicas;  // HTTP, by target name
-  std::vector<std::shared_ptr<const model_entry>> models;                            // in the file's order
+  std::map<std::string, http_replica, std::less<>> replicas;                               // by target name
+  std::vector<std::shared_ptr<const model_entry>> models;  // in the file's order
   std::map<std::string, std::shared_ptr<const model_entry>, std::less<>> model_by_name;  // names and aliases
 
   const model_entry* find_model(std::string_view name) const;

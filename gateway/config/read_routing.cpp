@@ -1,5 +1,7 @@
 #include "gateway/config/read_routing.hpp"
 
+#include <algorithm>
+
 namespace weir::gateway::config {
 
 namespace {
@@ -93,7 +95,11 @@ void read_terms(map_reader& in, terms_config& out) {
     out.metrics_interval_ms = 1'000;
     m.integer("interval_ms", out.metrics_interval_ms, {50, k_milliseconds_max});
     m.text("path", out.metrics_path);
-    if (!out.metrics_path.starts_with('/')) m.fail("path", "begins with /");
+    const bool is_path = std::all_of(out.metrics_path.begin(), out.metrics_path.end(),
+                                     [](char c) { return c > ' ' && c <= '~'; });
+    if (!out.metrics_path.starts_with('/') || !is_path) {
+      m.fail("path", "expected a path of printable ASCII characters that begins with /");
+    }
   });
 }
 

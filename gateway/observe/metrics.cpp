@@ -56,6 +56,14 @@ metrics::metrics()
                    .Name("weir_upstream_retries_total")
                    .Help("Requests sent again because a reused connection had been closed")
                    .Register(*registry_)),
+      scrapes_(prometheus::BuildCounter()
+                   .Name("weir_scrapes_total")
+                   .Help("Readings of what targets publish of their load, by outcome")
+                   .Register(*registry_)),
+      target_load_(prometheus::BuildGauge()
+                       .Name("weir_target_load")
+                       .Help("What targets last said of their load, by what")
+                       .Register(*registry_)),
       in_flight_(&gauge(*registry_, "weir_requests_in_flight", "Requests being answered")),
       connections_(&gauge(*registry_, "weir_connections", "Open client connections")),
       body_bytes_(&gauge(*registry_, "weir_body_bytes", "Request bodies held in memory")),
@@ -136,6 +144,16 @@ upstream_counters metrics::upstream(const std::string& target) {
   out.connections_reused = &upstream_connections_.Add({{"target", target}, {"kind", "reused"}});
   out.retries = &retries_.Add({{"target", target}});
   return out;
+}
+
+scrape_counters metrics::scrapes(const std::string& target) {
+  const auto load = [&](const char* what) { return &target_load_.Add({{"target", target}, {"what", what}}); };
+  return {.ok = &scrapes_.Add({{"target", target}, {"outcome", "ok"}}),
+          .failed = &scrapes_.Add({{"target", target}, {"outcome", "failed"}}),
+          .running = load("running"),
+          .waiting = load("waiting"),
+          .waiting_uncached_tokens = load("waiting_uncached_tokens"),
+          .capacity_tokens = load("capacity_tokens")};
 }
 
 void metrics::reload_done(bool ok) {

@@ -55,6 +55,7 @@ class metrics final {
   double in_flight() const { return in_flight_->Value(); }
   void request_ended(const request_numbers& n);
   upstream_counters upstream(const std::string& target);
+  scrape_counters scrapes(const std::string& target);
   const route_counters& route() const noexcept { return route_; }
   void reload_done(bool ok);
   void set_connections(double open) { connections_->Set(open); }
@@ -107,6 +108,8 @@ class metrics final {
   prometheus::Family<prometheus::Counter>& attempts_;
   prometheus::Family<prometheus::Counter>& upstream_connections_;
   prometheus::Family<prometheus::Counter>& retries_;
+  prometheus::Family<prometheus::Counter>& scrapes_;
+  prometheus::Family<prometheus::Gauge>& target_load_;
   route_counters route_;
   std::atomic<std::uint64_t> started_ = 0;
   std::mutex series_mutex_;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <prometheus/counter.h>
+#include <prometheus/gauge.h>
 #include <prometheus/histogram.h>
 
 #include <array>
@@ -20,6 +21,16 @@ struct route_counters {
   prometheus::Counter* error_tokens = nullptr;      // |predicted - reported|
   prometheus::Counter* waited = nullptr;            // requests that waited for a replica to get free
   prometheus::Histogram* decision_s = nullptr;      // identifying the prompt, look-up and choice
+};
+
+// What is read of one target's load.
+struct scrape_counters {
+  prometheus::Counter* ok = nullptr;
+  prometheus::Counter* failed = nullptr;
+  prometheus::Gauge* running = nullptr;  // as it last said
+  prometheus::Gauge* waiting = nullptr;
+  prometheus::Gauge* waiting_uncached_tokens = nullptr;
+  prometheus::Gauge* capacity_tokens = nullptr;
 };
 
 }  // namespace weir::gateway::observe

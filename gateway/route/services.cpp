@@ -29,6 +29,7 @@ services::services(const config::routing_config& config, std::string salt,
       scopes_(std::move(salt)) {}
 
 services::~services() {
+  scraper_.reset();
   subscriber_.reset();
   store_.reset();
 }
@@ -97,6 +98,28 @@ std::expected<void, std::string> services::subscribe(entry& e, const config::tar
   if (!added) return std::unexpected(added.error());
   e.source = std::move(*added);
   return {};
+}
+
+void services::follow_loads(std::vector<scraped_target> targets) {
+  if (!scraper_) {
+    if (targets.empty()) return;
+    scraper_ = std::make_unique<scraper>([this](const std::string& target) { restarted(target); });
+  }
+  scraper_->follow(std::move(targets));
+}
+
+// Its events may be silent about it: the first of the new process follow on nothing that was missed.
+void services::restarted(const std::string& target) {
+  kv_events::subscriber* events = nullptr;
+  kv_events::subscriber::source_id id = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = entries_.find(target);
+    if (found == entries_.end()) return;
+    id = found->second.source.id;
+    events = subscriber_.get();
+  }
+  if (id != 0) events->reset(id);
 }
 
 void services::open_store() {

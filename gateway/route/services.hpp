@@ -15,6 +15,7 @@
 #include "gateway/observe/route_counters.hpp"
 #include "gateway/prompt/prompt_memory.hpp"
 #include "gateway/route/scopes.hpp"
+#include "gateway/route/scraper.hpp"
 #include "gateway/route/target_state.hpp"
 #include "prefix_index/index_store.hpp"
 #include "prefix_index/residency_index.hpp"
@@ -42,6 +43,9 @@ class services final {
   // Opens the store where there is a folder for it. Once, behind the first states and before traffic.
   void open_store();
 
+  // The targets whose load is read from now on. The reload's thread.
+  void follow_loads(std::vector<scraped_target> targets);
+
   // Lets go of what no configuration uses any more and falls back from events that do not fit. Every second.
   void sweep();
 
@@ -64,6 +68,7 @@ class services final {
   services(const config::routing_config& config, std::string salt, const observe::route_counters& counters);
   std::expected<void, std::string> subscribe(entry& e, const config::target_config& target,
                                              const std::shared_ptr<target_state>& state);
+  void restarted(const std::string& target);
   prefix_index::replica_id free_id() const;
 
   const config::routing_config config_;
@@ -74,7 +79,8 @@ class services final {
   std::mutex mutex_;
   std::map<std::string, entry> entries_;  // by target name; under mutex_
   std::unique_ptr<prefix_index::index_store> store_;
-  std::unique_ptr<kv_events::subscriber> subscriber_;  // before all else to end
+  std::unique_ptr<kv_events::subscriber> subscriber_;  // made under mutex_
+  std::unique_ptr<scraper> scraper_;                   // before all else to end
 };
 
 }  // namespace weir::gateway::route

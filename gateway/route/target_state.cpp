@@ -16,8 +16,9 @@ prefix_index::replica_model_options model_options(const config::cache_config& ca
   prefix_index::replica_model_options out{
       .capacity_tokens = cache.capacity_tokens > 0 ? static_cast<std::uint64_t>(cache.capacity_tokens)
                                                    : k_capacity_guess_tokens,
-      .unit_tokens = unit_tokens,
-      .checkpoint_tokens = static_cast<std::uint32_t>(cache.checkpoint_tokens)};
+      .unit_tokens = unit_tokens};
+  if (cache.checkpoint_tokens > 0)
+    out.checkpoint_tokens = static_cast<std::uint32_t>(cache.checkpoint_tokens);
   using prefix_index::retention;
   if (cache.checkpoint_tokens == 0 || cache.retention == "dense") {
     out.keeps = retention::dense;
@@ -107,7 +108,7 @@ void target_state::tokens_came(double itl_s) {
   speed_.observe_itl(running_ + others_running_, itl_s);
 }
 
-void target_state::report(const load_report& report, double now_s) {
+bool target_state::report(const load_report& report, double now_s) {
   bool restarted = false;
   {
     const std::lock_guard lock(mutex_);
@@ -127,11 +128,12 @@ void target_state::report(const load_report& report, double now_s) {
     if (report.queried_tokens >= 0) queried_tokens_ = report.queried_tokens;
   }
   auto* const predicted = model();
-  if (predicted == nullptr) return;
+  if (predicted == nullptr) return restarted;
   if (restarted) predicted->clear();
   if (cache_.capacity_tokens == 0 && report.capacity_tokens > 0 && report.capacity_tokens < 1e15) {
     predicted->set_capacity(static_cast<std::uint64_t>(report.capacity_tokens));
   }
+  return restarted;
 }
 
 }  // namespace weir::gateway::route

@@ -11,21 +11,13 @@
 #include <string>
 
 #include "gateway/config/config.hpp"
+#include "gateway/route/load_metrics.hpp"
 #include "policy/pending_work.hpp"
 #include "policy/speed.hpp"
 #include "policy/types.hpp"
 #include "prefix_index/replica_model.hpp"
 
 namespace weir::gateway::route {
-
-// What a target's own metrics say; below 0: they do not.
-struct load_report {
-  double running = -1;
-  double waiting = -1;
-  double waiting_uncached_tokens = -1;
-  double capacity_tokens = -1;  // of its prefix cache
-  double queried_tokens = -1;   // counter: prompt tokens looked up in its cache
-};
 
 // Where neither configuration nor metrics tell how much a replica keeps: forgetting too late costs little,
 // forgetting too early costs hits.
@@ -61,7 +53,8 @@ class target_state final {
   void ended(ticket id, double now_s);  // whether or not a first token came
   void tokens_came(double itl_s);
 
-  void report(const load_report& report, double now_s);
+  // True: the target has begun anew since its last report, with an empty cache.
+  bool report(const load_report& report, double now_s);
 
   // Its events do not fit: the cache is predicted from now on. Once, one thread.
   void use_simulation();

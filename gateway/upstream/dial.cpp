@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <boost/asio/as_tuple.hpp>
@@ -67,7 +66,6 @@ std::string why_no_tls(SSL* ssl) {
 }
 
 std::unexpected<error> unreachable(const origin& target, const std::string& why) {
-  spdlog::warn("target '{}' ({}) cannot be reached: {}", target.name, target.url.authority, why);
   return fail(errc::upstream_failed, fmt::format("target '{}' cannot be reached: {}", target.name, why));
 }
 
@@ -107,7 +105,6 @@ task<result<std::shared_ptr<http::connection>>> dial(std::shared_ptr<const origi
         break;
       }
     }
-    target->counters.connections_new->Increment();
     co_return link;
   }
   if (clock::now() >= deadline) co_return fail(errc::deadline_exceeded, "no answer in time");

@@ -10,8 +10,8 @@
 
 namespace weir::gateway::upstream {
 
-// Fails with upstream_failed, or deadline_exceeded where `deadline` came before the target's own connect and
-// TLS timeouts did.
+// Logs and counts nothing. Fails with upstream_failed, or deadline_exceeded where `deadline` came before the
+// target's own connect and TLS timeouts did.
 task<result<std::shared_ptr<http::connection>>> dial(std::shared_ptr<const origin> target,
                                                      time_point deadline);
 

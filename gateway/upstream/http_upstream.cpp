@@ -117,12 +117,16 @@ class http_upstream final : public upstream {
     auto dialed = co_await dial(target_, deadline);
     if (!dialed) {
       const errc code = dialed.error().code;
+      if (code == errc::upstream_failed) {
+        spdlog::warn("{} (at {})", dialed.error().message, target_->url.authority);
+      }
       if (code != errc::overloaded) {
         slot.end(code == errc::deadline_exceeded ? attempt_outcome::timeout
                                                  : attempt_outcome::connect_failed);
       }
       co_return std::unexpected(std::move(dialed.error()));
     }
+    target_->counters.connections_new->Increment();
     link = held_link(std::move(*dialed));
     auto reply = co_await exchange_heads(*link, *target_, head, body, deadline);
     if (reply) co_return answered(std::move(link), std::move(*reply));

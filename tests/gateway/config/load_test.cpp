@@ -91,6 +91,8 @@ std::vector<fault_case> parse_cases() {
       {"http target with a timeout of none",
        with("targets:\n", "targets:\n  - {name: r, http: {base_url: http://h, connect_timeout_ms: 0}}\n"), 7,
        "targets[0].http.connect_timeout_ms", "from 1"},
+      {"metrics at no path", with("    engine:\n", "    metrics: {path: /a b}\n    engine:\n"), 8,
+       "targets[0].metrics.path", "begins with /"},
       {"list that is a word", with("[embedded]", "embedded"), 13, "models[0].targets", "expected a list"},
       {"list entry that is a list", with("[embedded]", "[[x]]"), 13, "models[0].targets",
        "each entry is a text"},
