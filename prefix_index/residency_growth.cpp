@@ -55,12 +55,13 @@ record_id residency_table::create(shard& s, const block_key& key, std::uint32_t 
 bool residency_table::reserve_slot(shard& s) {
   const auto capacity = static_cast<std::uint32_t>(s.table.load(std::memory_order_relaxed));
   if (std::uint64_t{s.keys + 1} * 5 <= std::uint64_t{capacity} * 4) return true;
-  if (grow(s, capacity == 0 ? k_capacity_first : capacity + capacity / 2)) return true;
+  if (grow(s, std::max(k_capacity_first, capacity + capacity / 2))) return true;
   return std::uint64_t{s.keys + 1} * 16 <= std::uint64_t{capacity} * 15 || reclaim(s);
 }
 
 void residency_table::reserve(std::uint64_t keys) {
-  const auto capacity = std::min<std::uint64_t>(keys / k_shards * 4 / 3, std::uint32_t{1} << 31);
+  const auto capacity =
+      std::clamp<std::uint64_t>(keys / k_shards * 4 / 3, k_capacity_first, std::uint32_t{1} << 31);
   for (auto& s : shards_) {
     const std::lock_guard guard(s.mutex);
     const auto now = static_cast<std::uint32_t>(s.table.load(std::memory_order_relaxed));

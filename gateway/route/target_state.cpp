@@ -71,9 +71,10 @@ double target_state::rate() const noexcept {
 void target_state::fill(policy::target_view& view, double now_s) const {
   const std::lock_guard lock(mutex_);
   view.speed = speed_.view();
+  const bool told = now_s - reported_at_s_ <= k_report_kept_s;
   view.load.pending_prefill_tokens =
-      pending_.tokens(view.speed.prefill_tokens_per_s, now_s) + others_pending_tokens_;
-  view.load.running = running_ + others_running_;
+      pending_.tokens(view.speed.prefill_tokens_per_s, now_s) + (told ? others_pending_tokens_ : 0);
+  view.load.running = running_ + (told ? others_running_ : 0);
   view.price = {.usd_per_s = terms_.usd_per_hour / k_seconds_per_hour,
                 .fresh_usd_per_token = terms_.fresh_usd_per_mtok / k_tokens_per_mtok,
                 .cached_usd_per_token = terms_.cached_usd_per_mtok / k_tokens_per_mtok,
@@ -112,6 +113,7 @@ bool target_state::report(const load_report& report, double now_s) {
   bool restarted = false;
   {
     const std::lock_guard lock(mutex_);
+    reported_at_s_ = now_s;
     const auto own_pending = static_cast<double>(pending_.requests());
     if (report.waiting_uncached_tokens >= 0) {
       const double own = pending_.tokens(rate(), now_s);

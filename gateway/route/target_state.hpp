@@ -23,6 +23,9 @@ namespace weir::gateway::route {
 // forgetting too early costs hits.
 inline constexpr std::uint64_t k_capacity_guess_tokens = 4'000'000;
 
+// A report older than this says nothing any more: a target whose metrics died must not be shunned for ever.
+inline constexpr double k_report_kept_s = 60;
+
 class target_state final {
  public:
   // The index outlives the state. `unit_tokens` is what a key of the model's chains stands for.
@@ -78,6 +81,7 @@ class target_state final {
   double work_mean_tokens_ = 2'000;   // of our dispatches
   double others_pending_tokens_ = 0;  // work that others gave it, as of the last report
   std::int32_t others_running_ = 0;
+  double reported_at_s_ = 0;
   double queried_tokens_ = -1;
 };
 

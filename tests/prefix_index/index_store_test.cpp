@@ -55,6 +55,25 @@ struct life {
   std::unique_ptr<index_store> store;
 };
 
+TEST_CASE("a restart with a handful of keys finds room for them and for more") {
+  for (const std::size_t units : {1, 2, 255, 300, 600, 1500}) {
+    INFO(units << " units");
+    const testing::temp_dir folder;
+    chain_maker chains(units);
+    std::vector<block_key> chain;
+    while (chain.size() < units) {
+      const auto more = chains.next(60);
+      chain.insert(chain.end(), more.begin(), more.end());
+    }
+    chain.resize(units);
+    { life(folder.path()).dispatch(chain); }
+    life second(folder.path());
+    CHECK(second.store->counters().keys_loaded == units);
+    CHECK(second.held(chain, 1).pages == units);
+    for (int i = 0; i < 100; ++i) second.dispatch(chains.next(60));
+  }
+}
+
 TEST_CASE("a restart knows what was held, as hints, and the model goes on as if nothing had happened") {
   const testing::temp_dir folder;
   chain_maker chains(1);
