@@ -18,13 +18,15 @@ export class Tool {
     tool.ended = new Promise((resolve) => tool.child.on('close', (code, signal) => resolve({code, signal})));
     const lines = createInterface({input: tool.child.stdout});
     const timer = setTimeout(() => lines.close(), START_MS);
+    let missing = 1 + args.filter((arg) => arg === '--kv-events' || arg === '--kv-replay').length;
     for await (const line of lines) {
-      const at = /^listening on (\S+)$/.exec(line)?.[1];
-      tool.url = at?.replace(/^(?!http:)/, 'http://');
-      break;
+      const [, what, at] = /^(listening|kv events|kv replay) on (\S+)$/.exec(line) ?? [];
+      if (what === 'listening') tool.url = at.replace(/^(?!http:)/, 'http://');
+      else if (what) tool[what === 'kv events' ? 'events' : 'replay'] = at;
+      if (!what || --missing === 0) break;
     }
     clearTimeout(timer);
-    if (!tool.url) {
+    if (missing > 0) {
       tool.child.kill('SIGKILL');
       throw new Error(`${command} did not start: ${tool.log}`);
     }
