@@ -192,11 +192,12 @@ describe('reuse: what is sent, and how prompts are known', {timeout: 120_000}, (
   test('only targets that take hints get them; each gets our salt', async (t) => {
     const upstreams = [await upstreamOf(t), await upstreamOf(t)];
     const caches = [{...HYBRID_CACHE, hints: true}, HYBRID_CACHE];
+    const foxes = [user('fox '.repeat(4_000))];
     const bodies = [];
     for (const [i, upstream] of upstreams.entries()) {
       const weir = await routerOf(t, [{...target(upstream), cache: caches[i]}]);
       for (const fields of [{}, {cache_salt: 'mine'}, {cache_salt: 'yours'}, {weir_checkpoint_at: [64]}])
-        await weir.post('/v1/chat/completions', chatBody({messages: [user('fox '.repeat(4_000))], ...fields}));
+        await weir.post('/v1/chat/completions', chatBody({messages: foxes, ...fields}));
       bodies.push(upstream.requests.map((request) => JSON.parse(request.body)));
       assert.ok(!upstream.requests.some((request) => /mine|yours/.test(String(request.body))));
     }
@@ -209,7 +210,7 @@ describe('reuse: what is sent, and how prompts are known', {timeout: 120_000}, (
       assert.equal(rows[0].cache_salt, rows[3].cache_salt);
       assert.equal(new Set(rows.map((body) => body.cache_salt)).size, 3);
     }
-    for (const rows of bodies) assert.deepEqual(rows[0].messages, [user('fox '.repeat(4_000))]);
+    for (const rows of bodies) assert.deepEqual(rows[0].messages, foxes);
   });
 
   const sentOn = {todo: 'cache_salt of a client is not to be sent to a target that is declared shared'};

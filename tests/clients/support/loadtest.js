@@ -8,7 +8,8 @@ const STOP_MS = 10_000;
 export class Tool {
   static async start(command, ...args) {
     const tool = new Tool();
-    tool.child = spawn(process.env.WEIR_LOADTEST_BIN, [command, '--listen', '127.0.0.1:0', ...args], {
+    const listen = args.includes('--listen') ? [] : ['--listen', '127.0.0.1:0'];
+    tool.child = spawn(process.env.WEIR_LOADTEST_BIN, [command, ...listen, ...args], {
       stdio: ['ignore', 'pipe', 'pipe'],
     });
     tool.log = '';

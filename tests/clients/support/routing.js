@@ -27,7 +27,7 @@ export function flags(fields = {}) {
     'prefill-tokens-per-s': RATE,
     ...fields,
   };
-  return Object.entries(all).flatMap(([name, value]) => [`--${name}`, ...(value === true ? [] : [`${value}`])]);
+  return Object.entries(all).flatMap(([name, value]) => (value === true ? [`--${name}`] : [`--${name}`, value]));
 }
 
 export const startMock = (fields) => Tool.start('mock', ...flags(fields));
