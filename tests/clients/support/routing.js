@@ -27,7 +27,8 @@ export function flags(fields = {}) {
     'prefill-tokens-per-s': RATE,
     ...fields,
   };
-  return Object.entries(all).flatMap(([name, value]) => (value === true ? [`--${name}`] : [`--${name}`, value]));
+  const flag = ([name, value]) => (value === true ? [`--${name}`] : [`--${name}`, `${value}`]);
+  return Object.entries(all).flatMap(flag);
 }
 
 export const startMock = (fields) => Tool.start('mock', ...flags(fields));
