@@ -22,8 +22,8 @@ import {
   startRouter,
 } from './support/routing.js';
 
-const SESSIONS = 24;
-const STORED_MS = 10_000; // what changed is on disk within this
+const FAULT = {todo: 'an orderly stop must store what replicas hold before their states go'};
+const SESSIONS = 40;
 const withState = (dir) => (config) => ({...config, routing: dir ? {state_dir: dir} : {}});
 
 // Conversations without anything in common, each turn of which repeats all before.
@@ -60,8 +60,8 @@ async function kill(weir) {
 }
 
 describe('restart of the gateway', {timeout: 120_000}, () => {
-  for (const [what, keeps] of [['with a state folder it is warm', true], ['without one it begins blind', false]]) {
-    test(what, async (t) => {
+  for (const keeps of [true, false]) {
+    test(keeps ? 'with a state folder it is warm' : 'without one it begins blind', keeps ? FAULT : {}, async (t) => {
       const targets = replicas(await mocksOf(t, 4));
       const dir = keeps ? folderOf(t) : null;
       const sessions = new Sessions();
@@ -75,16 +75,15 @@ describe('restart of the gateway', {timeout: 120_000}, () => {
       assert.equal(await restored(second, sessions.prompts), keeps ? SESSIONS : 0);
       const after = await sessions.turn(second);
       const later = await sessions.turn(second);
-      t.diagnostic(
-        `hit rate ${percent(before)} before, ${percent(after)} after, ${percent(later)} later; up in ${took.toFixed(0)} ms`,
-      );
+      const rates = [before, after, later].map(percent);
+      t.diagnostic(`hit rates before, after, later: ${rates}; up in ${took.toFixed(0)} ms`);
       assert.ok(before > 0.8 && later > 0.8);
       if (keeps) assert.ok(after > before - 0.03, `${after} after ${before}`);
       else assert.ok(after < before / 2, `${after} after ${before}: then nothing is proved by the other`);
     });
   }
 
-  test('what is restored is no more than a hint: a replica that forgot corrects it', async (t) => {
+  test('what is restored is no more than a hint: a replica that forgot corrects it', FAULT, async (t) => {
     const mocks = await mocksOf(t, 1);
     const dir = folderOf(t);
     const first = await startRouter(replicas(mocks), withState(dir));
@@ -105,27 +104,20 @@ describe('restart of the gateway', {timeout: 120_000}, () => {
     const dir = folderOf(t);
     const sessions = new Sessions();
     let weir = await startRouter(targets, withState(dir));
-    await sessions.turn(weir);
-    const old = [...sessions.prompts];
-    // Killed again and again: what is stored grows until all of the first turn is.
-    await eventually(
-      'the first turn on disk',
-      async () => {
-        await kill(weir);
-        weir = await startRouter(targets, withState(dir));
-        if ((await restored(weir, old)) === SESSIONS) return true;
-        await new Promise((resolve) => setTimeout(resolve, 500));
-        return false;
-      },
-      STORED_MS,
-    ).catch((error) => weir.stop().then(() => assert.fail(error.message)));
-    const before = await sessions.turn(weir);
-    await kill(weir);
-    weir = await startRouter(targets, withState(dir));
+    const again = async () => {
+      await kill(weir);
+      weir = await startRouter(targets, withState(dir));
+      return restored(weir, sessions.prompts);
+    };
     t.after(() => weir.stop());
+    await sessions.turn(weir);
+    const before = await sessions.turn(weir);
+    const known = await again();
     const after = await sessions.turn(weir);
-    t.diagnostic(`hit rate ${percent(before)} before, ${percent(after)} right after being killed`);
-    assert.ok(after > before - 0.15, `${after} after ${before}`);
+    t.diagnostic(`${known} of ${SESSIONS} known; hit rate ${percent(before)} before, ${percent(after)} after`);
+    assert.ok(known >= SESSIONS - 2, `${known} known`);
+    assert.ok(after > before - 0.03, `${after} after ${before}`);
+    assert.ok((await again()) >= SESSIONS - 2);
   });
 });
 
@@ -150,14 +142,16 @@ describe('a state folder that is damaged', {timeout: 120_000}, () => {
     'bytes flipped in the tables': flip(/\.(sst|log|blob)$/),
     'bytes flipped in the manifest': flip(/^MANIFEST/),
     'every file emptied': (index) => filesUnder(index).forEach((file) => writeFileSync(file, '')),
-    'CURRENT lost': (index) => rmSync(path.join(index, 'CURRENT')),
+    'CURRENT lost': (index) => rmSync(filesUnder(index).find((file) => path.basename(file) === 'CURRENT')),
     'a file in the folder\'s place': (index) => {
       rmSync(index, {recursive: true});
       writeFileSync(index, 'no folder');
     },
   };
   for (const [what, damage] of Object.entries(damages)) {
-    test(`${what}: it starts all the same`, async (t) => {
+    const told = {todo: 'a store that cannot be opened is to be told, or mended'};
+    const fault = what.startsWith('a file') ? told : {};
+    test(`${what}: it starts all the same`, fault, async (t) => {
       const mocks = await mocksOf(t, 1);
       const dir = folderOf(t);
       const first = await startRouter(replicas(mocks), withState(dir));
@@ -167,12 +161,13 @@ describe('a state folder that is damaged', {timeout: 120_000}, () => {
       damage(path.join(dir, 'index'));
       const second = await startRouter(replicas(mocks), withState(dir));
       for (let i = 0; i < 20; ++i) assert.equal((await ask(second, ids(i, 600))).cached, 576);
-      await second.stop();
+      assert.match(second.log, /the stored index was unusable and starts anew/);
+      await kill(second);
       // And it has mended itself.
-      const third = await routerOf(t, replicas(mocks), withState(dir));
-      const known = await restored(third, [ids(0, 600), ids(19, 600)]);
-      t.diagnostic(`${known} of 2 known at the next start; said: ${second.log.match(/.*index.*/i)?.[0] ?? '-'}`);
-      assert.equal(known, 2);
+      const third = await startRouter(replicas(mocks), withState(dir));
+      const known = await restored(third, Array.from({length: 10}, (_, i) => ids(i, 600)));
+      await kill(third);
+      assert.equal(known, 10);
     });
   }
 });
