@@ -61,7 +61,8 @@ async function kill(weir) {
 
 describe('restart of the gateway', {timeout: 120_000}, () => {
   for (const keeps of [true, false]) {
-    test(keeps ? 'with a state folder it is warm' : 'without one it begins blind', keeps ? FAULT : {}, async (t) => {
+    const what = keeps ? 'with a state folder it is warm' : 'without one it begins blind';
+    test(what, keeps ? FAULT : {}, async (t) => {
       const targets = replicas(await mocksOf(t, 4));
       const dir = keeps ? folderOf(t) : null;
       const sessions = new Sessions();
@@ -114,7 +115,7 @@ describe('restart of the gateway', {timeout: 120_000}, () => {
     const before = await sessions.turn(weir);
     const known = await again();
     const after = await sessions.turn(weir);
-    t.diagnostic(`${known} of ${SESSIONS} known; hit rate ${percent(before)} before, ${percent(after)} after`);
+    t.diagnostic(`${known} of ${SESSIONS} known; hit rates ${percent(before)}, then ${percent(after)}`);
     assert.ok(known >= SESSIONS - 2, `${known} known`);
     assert.ok(after > before - 0.03, `${after} after ${before}`);
     assert.ok((await again()) >= SESSIONS - 2);
