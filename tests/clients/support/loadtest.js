@@ -8,7 +8,8 @@ const STOP_MS = 10_000;
 export class Tool {
   static async start(command, ...args) {
     const tool = new Tool();
-    tool.child = spawn(process.env.WEIR_LOADTEST_BIN, [command, '--listen', '127.0.0.1:0', ...args], {
+    const listen = args.includes('--listen') ? [] : ['--listen', '127.0.0.1:0'];
+    tool.child = spawn(process.env.WEIR_LOADTEST_BIN, [command, ...listen, ...args], {
       stdio: ['ignore', 'pipe', 'pipe'],
     });
     tool.log = '';
@@ -18,13 +19,15 @@ export class Tool {
     tool.ended = new Promise((resolve) => tool.child.on('close', (code, signal) => resolve({code, signal})));
     const lines = createInterface({input: tool.child.stdout});
     const timer = setTimeout(() => lines.close(), START_MS);
+    let missing = 1 + args.filter((arg) => arg === '--kv-events' || arg === '--kv-replay').length;
     for await (const line of lines) {
-      const at = /^listening on (\S+)$/.exec(line)?.[1];
-      tool.url = at?.replace(/^(?!http:)/, 'http://');
-      break;
+      const [, what, at] = /^(listening|kv events|kv replay) on (\S+)$/.exec(line) ?? [];
+      if (what === 'listening') tool.url = at.replace(/^(?!http:)/, 'http://');
+      else if (what) tool[what === 'kv events' ? 'events' : 'replay'] = at;
+      if (!what || --missing === 0) break;
     }
     clearTimeout(timer);
-    if (!tool.url) {
+    if (missing > 0) {
       tool.child.kill('SIGKILL');
       throw new Error(`${command} did not start: ${tool.log}`);
     }
