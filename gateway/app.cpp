@@ -172,6 +172,7 @@ int serve(const std::filesystem::path& config_file, const config::gateway_config
              grace_ms);
   const auto cut = drain(signals, server, std::chrono::milliseconds(grace_ms));
   server.stop();
+  services.routing->close_store();
   observe::flush_logs();
   fmt::print(stderr, "stopped, {} requests cut\n", cut);
   return cut == 0 ? cli::k_ok : cli::k_streams_cut;

@@ -126,10 +126,21 @@ policy::policy_kind to_policy(std::string_view name) {
   return policy_kind::balanced;
 }
 
+route::sharing to_sharing(std::string_view name) {
+  if (name == "key") return route::sharing::key;
+  return name == "site" ? route::sharing::site : route::sharing::tenant;
+}
+
+// So that replicas' events are understood from the first on.
+void learn_scopes(const config::gateway_config& config, route::scope_table& scopes) {
+  const auto how = to_sharing(config.routing.sharing);
+  scopes.learn({.name = "loopback", .tenant = "loopback", .models = {}}, how);
+  for (const auto& key : config.auth.keys)
+    scopes.learn({.name = key.name, .tenant = key.tenant, .models = {}}, how);
+}
+
 route::model_terms to_terms(const config::routing_config& routing, const config::model_config& model) {
-  route::model_terms out{.name = model.name};
-  if (routing.sharing == "key") out.shared_by = route::sharing::key;
-  if (routing.sharing == "site") out.shared_by = route::sharing::site;
+  route::model_terms out{.name = model.name, .shared_by = to_sharing(routing.sharing)};
   out.how.kind = to_policy(routing.policy);
   out.how.value_of_time_usd_per_s = routing.value_of_time_usd_per_hour / 3600;
   out.how.credit_share = routing.credit;
@@ -176,16 +187,18 @@ std::expected<std::shared_ptr<model_entry>, std::string> make_entry(const config
                                                                     fleet_services& services) {
   auto tools = find_prompt_tools(model, snap);
   if (!tools) return std::unexpected(tools.error());
-  const auto unit_tokens =
-      static_cast<std::uint32_t>(tools->tokenizer ? prefix_index::k_unit_tokens_default
-                                                  : k_text_chunk_bytes / k_bytes_per_token_estimate);
+  const auto chains = route::chain_name(model.name, tools->tokenizer.get());
   auto entry = std::make_shared<model_entry>();
   entry->name = model.name;
   std::vector<route::routed_target> targets;
   for (const auto& name : model.targets) {
     const auto& configured = *std::find_if(snap.config.targets.begin(), snap.config.targets.end(),
                                            [&](const auto& t) { return t.name == name; });
-    auto state = services.routing->state_of(configured, model.name, unit_tokens);
+    // Events speak of tokens: only prompts of token ids can be found in them where there is no tokenizer.
+    const bool by_tokens = tools->tokenizer != nullptr || !configured.cache.events.empty();
+    const auto unit_tokens = static_cast<std::uint32_t>(
+        by_tokens ? prefix_index::k_unit_tokens_default : k_text_chunk_bytes / k_bytes_per_token_estimate);
+    auto state = services.routing->state_of(configured, chains, unit_tokens);
     if (!state) return std::unexpected(state.error());
     const auto engine = snap.engines.find(name);
     std::shared_ptr<upstream::upstream> target;
@@ -255,6 +268,7 @@ std::expected<std::shared_ptr<const snapshot>, std::string> build_snapshot(
   auto next = std::make_shared<snapshot>();
   next->config = config;
   next->keys = std::move(*keys);
+  learn_scopes(config, services.routing->scopes());
   next->engines = std::move(*engines);
   next->replicas = std::move(*replicas);
   const auto now = std::chrono::system_clock::now().time_since_epoch();

@@ -105,7 +105,7 @@ task<void> serve_explain(request_context& context) {
     co_return;
   }
   auto& router = *(*found)->router;
-  const auto prompt = co_await router.identify(asked->call, asked->caller);
+  const auto prompt = co_await router.identify(asked->call, asked->caller, false);
   const auto made = router.explain(asked->call, asked->caller, *prompt);
   http::reply reply{.body = to_json((*found)->name, *prompt, made)};
   co_await context.exchange.send(std::move(reply));

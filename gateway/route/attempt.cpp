@@ -88,6 +88,8 @@ void attempt::finished(const api::token_usage& usage, bool streamed) {
   counters.predicted_tokens->Increment(predicted);
   counters.cached_tokens->Increment(cached);
   counters.error_tokens->Increment(std::abs(predicted - cached));
+  // A true prediction needs no correction, which would undo what this very request has stored.
+  if (predicted == cached) return;
   if (auto* model = state.model(); model != nullptr && keys.how == keyed_how::tokens) {
     const auto chain = std::span(keys.keys).first(reusable_units(keys));
     const auto units = static_cast<std::uint64_t>(usage.cached_tokens) / keys.unit_tokens;

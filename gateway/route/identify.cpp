@@ -40,7 +40,8 @@ std::string text_of(const prompt_content& content) {
 }  // namespace
 
 task<std::shared_ptr<const prompt_identity>> model_router::identify(const api::generation_call& call,
-                                                                    const auth::identity& caller) {
+                                                                    const auth::identity& caller,
+                                                                    bool counted) {
   working_time time;
   auto out = std::make_shared<prompt_identity>();
   const auto& counters = shared_.counters();
@@ -48,7 +49,7 @@ task<std::shared_ptr<const prompt_identity>> model_router::identify(const api::g
   out->keys.tokens = call.body.size() / k_bytes_per_token_estimate;
   const auto content = ids_.empty() && rules_.empty() ? std::nullopt : read_prompt(call);
   if (!content) {
-    counters.keyed[static_cast<std::size_t>(keyed_how::none)]->Increment();
+    if (counted) counters.keyed[static_cast<std::size_t>(keyed_how::none)]->Increment();
     time.pause();
     out->took_s = time.seconds();
     co_return out;
@@ -80,7 +81,7 @@ task<std::shared_ptr<const prompt_identity>> model_router::identify(const api::g
   } else {
     out->keys = key_text(scope.root, text_of(*content));
   }
-  counters.keyed[static_cast<std::size_t>(out->keys.how)]->Increment();
+  if (counted) counters.keyed[static_cast<std::size_t>(out->keys.how)]->Increment();
   time.pause();
   out->took_s = time.seconds();
   co_return out;

@@ -59,6 +59,10 @@ std::size_t shared_units(std::span<const prefix_index::block_key> a,
 
 }  // namespace
 
+std::string chain_name(const std::string& model, const engine::text::tokenizer* tokenizer) {
+  return tokenizer == nullptr ? model : fmt::format("{}#{:016x}", model, tokenizer->fingerprint());
+}
+
 struct model_router::ask {
   policy::request_facts facts;
   policy::scoring how;
@@ -89,8 +93,7 @@ struct model_router::waiter {
 model_router::model_router(model_terms terms, std::vector<routed_target> targets,
                            std::span<const policy::rule> rules, services& shared)
     : terms_(std::move(terms)),
-      chain_model_(terms_.tokenizer ? fmt::format("{}#{:016x}", terms_.name, terms_.tokenizer->fingerprint())
-                                    : terms_.name),
+      chain_model_(chain_name(terms_.name, terms_.tokenizer.get())),
       targets_(std::move(targets)),
       rules_(rules),
       shared_(shared) {
@@ -136,7 +139,7 @@ model_router::ask model_router::make_ask(const api::generation_call& call, const
           .prompt = std::move(prompt),
           .excluded = std::make_unique<bool[]>(targets_.size()),
           .prefixes = {},
-          .seed = turn_.fetch_add(1, std::memory_order_relaxed),
+          .seed = turn_.load(std::memory_order_relaxed),
           .begun = steady_clock::now(),
           .streams = call.stream};
   out.facts.prompt_tokens = static_cast<std::int64_t>(out.prompt->keys.tokens);
@@ -259,6 +262,7 @@ task<result<model_router::placing>> model_router::place(const api::generation_ca
                                                         steady_clock::time_point deadline) {
   const auto begun = steady_clock::now();
   ask request = make_ask(call, caller, prompt);
+  request.seed = turn_.fetch_add(1, std::memory_order_relaxed);
   const bool waits =
       policy::may_wait(request.how.kind) && waiting_count_.load(std::memory_order_relaxed) < k_waiting_max;
   const io_executor executor = co_await asio::this_coro::executor;

@@ -60,6 +60,9 @@ struct prompt_identity {
 
 class model_router;
 
+// The name under which a model's chains are rooted: another tokenizer makes other chains.
+std::string chain_name(const std::string& model, const engine::text::tokenizer* tokenizer);
+
 // A request on its way at a target. Ends what is counted for it when it goes.
 class attempt final {
  public:
@@ -104,8 +107,9 @@ class model_router final {
   const std::vector<routed_target>& targets() const noexcept { return targets_; }
 
   // Keys of the call's prompt for this caller. Yields the thread between slices of a long new prompt.
+  // `counted`: it is a request that will be sent.
   task<std::shared_ptr<const prompt_identity>> identify(const api::generation_call& call,
-                                                        const auth::identity& caller);
+                                                        const auth::identity& caller, bool counted = true);
 
   // The target, once there is one to dispatch to; or the decision that names what speaks against each.
   // Cancelled: client_gone.

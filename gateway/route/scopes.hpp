@@ -38,6 +38,9 @@ class scope_table final {
   // The scope of a caller's requests to a model. `client_salt`: the request's own cache_salt, or empty.
   scope find(const auth::identity& caller, sharing how, std::string_view model, std::string_view client_salt);
 
+  // Makes the events of a caller's requests understood before its first request here.
+  void learn(const auth::identity& caller, sharing how) { find(caller, how, {}, {}); }
+
   // The root of a model whose replicas the operator declares shared by all.
   prefix_index::block_key shared_root(std::string_view model, std::string_view adapter) const;
 

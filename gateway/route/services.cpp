@@ -53,7 +53,9 @@ std::expected<std::shared_ptr<target_state>, std::string> services::state_of(
   const std::lock_guard lock(mutex_);
   auto& e = entries_[target.name];
   auto state = e.state.lock();
-  if (state && e.cache == target.cache && e.terms == target.terms) return state;
+  const bool same =
+      e.cache == target.cache && e.terms == target.terms && e.model == model && e.unit_tokens == unit_tokens;
+  if (state && same) return state;
   if (e.source.id != 0) subscriber_->remove(e.source.id);
   e = {.cache = target.cache, .terms = target.terms, .model = model, .unit_tokens = unit_tokens};
   const auto id = free_id();
@@ -138,6 +140,9 @@ void services::open_store() {
       std::make_unique<prefix_index::index_store>(index_, config_.state_dir / "index", std::move(replicas));
   const auto counters = store_->counters();
   if (counters.rebuilt > 0) spdlog::warn("the stored index was unusable and starts anew");
+  if (counters.write_errors > 0) {
+    spdlog::warn("state_dir {}: the index cannot be kept there", config_.state_dir.string());
+  }
   if (counters.keys_loaded > 0) spdlog::info("{} index keys restored as hints", counters.keys_loaded);
 }
 

@@ -34,7 +34,7 @@ class services final {
   scope_table& scopes() noexcept { return scopes_; }
   const observe::route_counters& counters() const noexcept { return counters_; }
 
-  // The state of a target that serves `model`; the old one where cache and terms did not change. The reload's
+  // The state of a target whose chains are rooted at `model`; the old one where nothing changed. The reload's
   // thread.
   std::expected<std::shared_ptr<target_state>, std::string> state_of(const config::target_config& target,
                                                                      const std::string& model,
@@ -42,6 +42,8 @@ class services final {
 
   // Opens the store where there is a folder for it. Once, behind the first states and before traffic.
   void open_store();
+  // Writes what waits, while the targets still hold what they held.
+  void close_store() { store_.reset(); }
 
   // The targets whose load is read from now on. The reload's thread.
   void follow_loads(std::vector<scraped_target> targets);

@@ -64,7 +64,8 @@ std::string ttft_plot(std::span<const plotted_run> runs, const std::string& titl
     if (!r.ttft_s.empty()) s.high_s = std::max(s.high_s, static_cast<double>(r.ttft_s.back()));
   }
   std::string out = fmt::format(
-      R"(<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {0} {1}" font-family="sans-serif" font-size="12">)"
+      R"(<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {0} {1}" )"
+      R"(font-family="sans-serif" font-size="12">)"
       R"(<rect width="{0}" height="{1}" fill="white"/><text x="{2}" y="24" font-size="15">{3}</text>)",
       k_width, k_height, k_left, escaped(title));
   add_axes(out, s);

@@ -12,7 +12,9 @@ namespace weir::loadtest::replay {
 namespace {
 
 const std::vector<trace_request>& conversation() {
-  static const auto trace = read_trace(std::string(WEIR_SOURCE_DIR) + "/loadtest/traces/mooncake_conversation.jsonl");
+  static const std::string file =
+      std::string(WEIR_SOURCE_DIR) + "/loadtest/traces/mooncake_conversation.jsonl";
+  static const auto trace = read_trace(file);
   REQUIRE(trace);
   return *trace;
 }
@@ -132,7 +134,8 @@ TEST_CASE("generated traces: never worse than routing by pages alone, and better
 }
 
 TEST_CASE("the index predicts what looking at the replicas would say, whatever its source") {
-  for (const auto keeps : {retention_kind::dense, retention_kind::prompt_end, retention_kind::second_sighting}) {
+  using enum retention_kind;
+  for (const auto keeps : {retention_kind::dense, prompt_end, second_sighting}) {
     const auto trace = make_workload({.seed = 3, .duration_s = 300});
     auto options = with(policy::policy_kind::balanced, keeps);
     // Small enough that everything is evicted many times.
