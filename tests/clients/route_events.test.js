@@ -26,7 +26,6 @@ import {Tool} from './support/loadtest.js';
 
 const FREE = {'kv-events': 'tcp://127.0.0.1:*', 'kv-replay': 'tcp://127.0.0.1:*'};
 const CONFIRM_MS = 3_000;
-const FAULT = {todo: 'events must be taken for chains of the model with its tokenizer, as prompts are'};
 const whole = (tokens) => Math.floor((tokens - 1) / UNIT) * UNIT;
 
 const eventMocks = (t, count, fields = {}) => mocksOf(t, count, {...FREE, ...fields});
@@ -53,7 +52,7 @@ describe('events: what replicas say', {timeout: 120_000}, () => {
     ['vllm-array', DENSE_CACHE, 'dense'],
     ['sglang', DENSE_CACHE, 'dense'],
   ]) {
-    test(`${format}, ${retention}: confirmed, and promised exactly (K15)`, FAULT, async (t) => {
+    test(`${format}, ${retention}: confirmed, and promised exactly (K15)`, async (t) => {
       const flavor = format === 'sglang' ? 'sglang' : 'vllm';
       const mocks = await eventMocks(t, 1, {retention, 'kv-format': format, flavor});
       const weir = await routerOf(t, listening(mocks, cache));
@@ -68,7 +67,7 @@ describe('events: what replicas say', {timeout: 120_000}, () => {
   }
 
   for (const block of [16, 128]) {
-    test(`pages of ${block} tokens, the unit is ${UNIT}`, FAULT, async (t) => {
+    test(`pages of ${block} tokens, the unit is ${UNIT}`, async (t) => {
       const [mock] = await eventMocks(t, 1, {'block-tokens': block});
       const weir = await routerOf(t, listening([mock], {...HYBRID_CACHE, block_tokens: block}));
       const prompt = ids(1, 1_025);
@@ -79,7 +78,7 @@ describe('events: what replicas say', {timeout: 120_000}, () => {
     });
   }
 
-  test('what others send to replicas that are declared shared is known too', FAULT, async (t) => {
+  test('what others send to replicas that are declared shared is known too', async (t) => {
     const mocks = await eventMocks(t, 2);
     const weir = await routerOf(t, listening(mocks, {...HYBRID_CACHE, salted: false}));
     const prompt = ids(1, 2_000);
@@ -92,7 +91,7 @@ describe('events: what replicas say', {timeout: 120_000}, () => {
     assert.deepEqual([got.target, got.predicted, got.cached], ['r2', 1_984, 1_984]);
   });
 
-  test('a cache that is reset is known to be empty', FAULT, async (t) => {
+  test('a cache that is reset is known to be empty', async (t) => {
     const mocks = await eventMocks(t, 1);
     const weir = await routerOf(t, listening(mocks));
     const prompt = ids(1, 1_000);
@@ -105,7 +104,7 @@ describe('events: what replicas say', {timeout: 120_000}, () => {
     await confirmed(weir, prompt, 960);
   });
 
-  test('what a replica evicts is known to be gone', FAULT, async (t) => {
+  test('what a replica evicts is known to be gone', async (t) => {
     const mocks = await eventMocks(t, 1, {'capacity-tokens': 40_000, 'checkpoint-tokens': 5_000});
     const cache = {capacity_tokens: 40_000, checkpoint_tokens: 5_000};
     const weir = await routerOf(t, listening(mocks, cache));
@@ -124,7 +123,7 @@ describe('events: what replicas say', {timeout: 120_000}, () => {
 });
 
 describe('events: losses and restarts', {timeout: 120_000}, () => {
-  test('one in ten batches lost, found by its gap and replayed (K9)', FAULT, async (t) => {
+  test('one in ten batches lost, found by its gap and replayed (K9)', async (t) => {
     const mocks = await eventMocks(t, 1, {'kv-drop': 0.1});
     const weir = await routerOf(t, listening(mocks));
     const prompts = Array.from({length: 100}, (_, i) => ids(i, 200 + 7 * i));
@@ -142,7 +141,7 @@ describe('events: losses and restarts', {timeout: 120_000}, () => {
     }
   });
 
-  test('what not even a replay brings back is forgotten, and the stream goes on (K10)', FAULT, async (t) => {
+  test('what not even a replay brings back is forgotten, and the stream goes on (K10)', async (t) => {
     const mocks = await eventMocks(t, 1, {'kv-drop': 0.3, 'kv-buffer': 1});
     const weir = await routerOf(t, listening(mocks));
     let over = 0;
@@ -162,7 +161,7 @@ describe('events: losses and restarts', {timeout: 120_000}, () => {
     assert.deepEqual([got.predicted, got.cached], [960, 960]);
   });
 
-  test('a replica that begins anew is forgotten by its first batch (K8)', FAULT, async (t) => {
+  test('a replica that begins anew is forgotten by its first batch (K8)', async (t) => {
     const before = await startMock({...FREE});
     const weir = await routerOf(t, listening([before]));
     const prompts = Array.from({length: 20}, (_, i) => ids(i, 500));
@@ -225,9 +224,8 @@ describe('events: more than one gateway', {timeout: 120_000}, () => {
     (await explain(weir, prompt, {key})).candidates.map((c) => [c.target, c.page_tokens, c.reusable_tokens]);
 
   for (const known of [true, false]) {
-    const fault = {todo: 'events of a tenant must be understood before its first request'};
     const what = known ? 'tenants that both know' : 'a tenant that only one has served';
-    test(`two gateways agree, ${what} (K17)`, known ? FAULT : fault, async (t) => {
+    test(`two gateways agree, ${what} (K17)`, async (t) => {
       const mocks = await eventMocks(t, 2);
       const [first, second] = await pair(t, mocks);
       const both = known ? ['a1', 'b1', 'a1', 'b1'] : [];
@@ -247,8 +245,7 @@ describe('events: more than one gateway', {timeout: 120_000}, () => {
     });
   }
 
-  const late = {todo: 'a replay that comes before the first request must be understood'};
-  test('a gateway that starts late learns all from the replay', late, async (t) => {
+  test('a gateway that starts late learns all from the replay', async (t) => {
     const mocks = await eventMocks(t, 1);
     const dir = folderOf(t);
     const change = (config, own) => ({...asKeys(config, own), routing: {state_dir: dir}});
