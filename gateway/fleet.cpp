@@ -188,16 +188,22 @@ std::expected<std::shared_ptr<model_entry>, std::string> make_entry(const config
   auto tools = find_prompt_tools(model, snap);
   if (!tools) return std::unexpected(tools.error());
   const auto chains = route::chain_name(model.name, tools->tokenizer.get());
+  const auto unit_tokens =
+      static_cast<std::uint32_t>(tools->tokenizer ? prefix_index::k_unit_tokens_default
+                                                  : k_text_chunk_bytes / k_bytes_per_token_estimate);
   auto entry = std::make_shared<model_entry>();
   entry->name = model.name;
   std::vector<route::routed_target> targets;
   for (const auto& name : model.targets) {
-    const auto& configured = *std::find_if(snap.config.targets.begin(), snap.config.targets.end(),
-                                           [&](const auto& t) { return t.name == name; });
-    // Events speak of tokens: only prompts of token ids can be found in them where there is no tokenizer.
-    const bool by_tokens = tools->tokenizer != nullptr || !configured.cache.events.empty();
-    const auto unit_tokens = static_cast<std::uint32_t>(
-        by_tokens ? prefix_index::k_unit_tokens_default : k_text_chunk_bytes / k_bytes_per_token_estimate);
+    auto configured = *std::find_if(snap.config.targets.begin(), snap.config.targets.end(),
+                                    [&](const auto& t) { return t.name == name; });
+    if (!tools->tokenizer && !configured.cache.events.empty()) {
+      spdlog::warn(
+          "model '{}' has no tokenizer, so that KV events of target '{}' cannot be matched to its prompts: "
+          "they are ignored and its cache is predicted; set models[].tokenizer",
+          model.name, name);
+      configured.cache.events.clear();
+    }
     auto state = services.routing->state_of(configured, chains, unit_tokens);
     if (!state) return std::unexpected(state.error());
     const auto engine = snap.engines.find(name);

@@ -37,9 +37,12 @@ bool has_version(rocksdb::DB& database) {
          value == k_format_value;
 }
 
-std::unique_ptr<rocksdb::DB> try_open(const std::filesystem::path& folder) {
+// `in_use`: another process, or this one, has it open.
+std::unique_ptr<rocksdb::DB> try_open(const std::filesystem::path& folder, bool* in_use = nullptr) {
   rocksdb::DB* database = nullptr;
-  if (!rocksdb::DB::Open(database_options(), folder.string(), &database).ok()) return nullptr;
+  const auto status = rocksdb::DB::Open(database_options(), folder.string(), &database);
+  // RocksDB has no code for it, only the words "While lock file" and "lock hold by".
+  if (in_use != nullptr) *in_use = status.IsIOError() && status.ToString().find("lock ") != std::string::npos;
   return std::unique_ptr<rocksdb::DB>(database);
 }
 
@@ -62,7 +65,12 @@ std::unique_ptr<rocksdb::DB> open_database(const std::filesystem::path& folder, 
   std::error_code ignored;
   rebuilt = std::filesystem::exists(folder, ignored) && !std::filesystem::is_empty(folder, ignored);
   if (!rebuilt) return make_new(folder);
-  auto database = try_open(folder);
+  bool in_use = false;
+  auto database = try_open(folder, &in_use);
+  if (in_use) {
+    rebuilt = false;
+    return nullptr;
+  }
   if (database && has_version(*database)) {
     rebuilt = false;
     return database;

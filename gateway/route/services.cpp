@@ -12,6 +12,9 @@ namespace weir::gateway::route {
 
 namespace {
 
+// About seconds.
+constexpr int k_silent_sweeps = 10;
+
 std::uint64_t random_seed() {
   std::uint64_t seed = 1;
   RAND_bytes(reinterpret_cast<unsigned char*>(&seed), sizeof seed);
@@ -125,7 +128,19 @@ void services::restarted(const std::string& target) {
 }
 
 void services::open_store() {
-  if (config_.state_dir.empty() || store_) return;
+  if (config_.state_dir.empty()) {
+    const std::lock_guard lock(mutex_);
+    const bool salted = std::any_of(entries_.begin(), entries_.end(),
+                                    [](const auto& e) { return e.second.cache.on && e.second.cache.salted; });
+    if (salted) {
+      spdlog::warn(
+          "routing.state_dir is not set: each start has a new salt, and what replicas have cached under the "
+          "old "
+          "one is lost to it");
+    }
+    return;
+  }
+  if (store_) return;
   std::vector<prefix_index::stored_replica> replicas;
   {
     const std::lock_guard lock(mutex_);
@@ -141,7 +156,9 @@ void services::open_store() {
   const auto counters = store_->counters();
   if (counters.rebuilt > 0) spdlog::warn("the stored index was unusable and starts anew");
   if (counters.write_errors > 0) {
-    spdlog::warn("state_dir {}: the index cannot be kept there", config_.state_dir.string());
+    spdlog::warn(
+        "state_dir {}: the index cannot be kept there; is another weir using it, or is it not writable?",
+        config_.state_dir.string());
   }
   if (counters.keys_loaded > 0) spdlog::info("{} index keys restored as hints", counters.keys_loaded);
 }
@@ -155,6 +172,11 @@ void services::sweep() {
       if (e.source.id != 0) subscriber_->remove(e.source.id);
       it = entries_.erase(it);
       continue;
+    }
+    if (e.source.status && !e.source.status->is_connected.load() && ++e.silent_sweeps == k_silent_sweeps) {
+      spdlog::warn(
+          "target '{}': no KV events from {}: it is not connected, and nothing is known of its cache",
+          it->first, e.cache.events);
     }
     if (e.source.status && e.source.status->is_refused.load() && state->model() == nullptr) {
       spdlog::warn("target '{}': its KV events do not fit; its cache is predicted from dispatches",

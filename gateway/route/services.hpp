@@ -65,6 +65,7 @@ class services final {
     std::weak_ptr<target_state> state;
     prefix_index::replica_id id = 0;
     kv_events::subscriber::source source;
+    int silent_sweeps = 0;  // in which its events were not connected
   };
 
   services(const config::routing_config& config, std::string salt, const observe::route_counters& counters);

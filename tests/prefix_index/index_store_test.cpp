@@ -55,6 +55,22 @@ struct life {
   std::unique_ptr<index_store> store;
 };
 
+TEST_CASE("a database that another index has open is left alone") {
+  const testing::temp_dir folder;
+  chain_maker chains(3);
+  const auto chain = chains.next(60);
+  {
+    life first(folder.path());
+    first.dispatch(chain);
+    life second(folder.path());
+    CHECK(second.store->counters().rebuilt == 0);
+    CHECK(second.store->counters().write_errors > 0);
+  }
+  life third(folder.path());
+  CHECK(third.store->counters().rebuilt == 0);
+  CHECK(third.held(chain, 1).pages == chain.size());
+}
+
 TEST_CASE("a restart with a handful of keys finds room for them and for more") {
   for (const std::size_t units : {1, 2, 255, 300, 600, 1500}) {
     INFO(units << " units");
