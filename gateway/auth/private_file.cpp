@@ -9,11 +9,14 @@ namespace weir::gateway::auth {
 
 std::expected<std::string, std::string> read_private_file(const std::filesystem::path& file,
                                                           std::size_t bytes_max) {
-  std::ifstream in(file, std::ios::binary);
   struct stat status {};
-  if (!in || ::stat(file.c_str(), &status) != 0) {
+  if (::stat(file.c_str(), &status) != 0) {
     return std::unexpected(fmt::format("{}: cannot be read", file.string()));
   }
+  // Opening a pipe would wait for a writer.
+  if (!S_ISREG(status.st_mode)) return std::unexpected(fmt::format("{}: is no plain file", file.string()));
+  std::ifstream in(file, std::ios::binary);
+  if (!in) return std::unexpected(fmt::format("{}: cannot be read", file.string()));
   if ((status.st_mode & 077) != 0) {
     return std::unexpected(fmt::format("{}: others may read it; run chmod 600 on it", file.string()));
   }

@@ -1,6 +1,8 @@
 #include <fmt/format.h>
+#include <algorithm>
 #include <boost/asio/ip/address.hpp>
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <system_error>
@@ -133,11 +135,25 @@ class checker {
       main_names_.insert(m.name);
       for (const auto& alias : m.aliases) take(alias, m.at, key + ".aliases");
       if (m.targets.empty()) fail(m.at, key + ".targets", "needs at least one target");
+      check_sharing(m, key);
       std::set<std::string> once;
       for (const auto& t : m.targets) {
         if (!once.insert(t).second) fail(m.at, key + ".targets", fmt::format("'{}' stands here twice", t));
         if (!target_names_.contains(t)) fail(m.at, key + ".targets", fmt::format("no target named '{}'", t));
       }
+    }
+  }
+
+  // One chain of keys stands for a prompt on all targets of a model, so it has one scope.
+  void check_sharing(const model_config& m, const std::string& key) {
+    bool salted = false;
+    bool shared = false;
+    for (const auto& t : config_.targets) {
+      if (!t.cache.on || std::find(m.targets.begin(), m.targets.end(), t.name) == m.targets.end()) continue;
+      (t.cache.salted ? salted : shared) = true;
+    }
+    if (salted && shared) {
+      fail(m.at, key + ".targets", "mix cache.salted true and false: tenants would share what they must not");
     }
   }
 

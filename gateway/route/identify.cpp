@@ -47,6 +47,15 @@ task<std::shared_ptr<const prompt_identity>> model_router::identify(const api::g
   const auto& counters = shared_.counters();
   // Where nothing depends on what the prompt says, its size tells enough of the work.
   out->keys.tokens = call.body.size() / k_bytes_per_token_estimate;
+  // A target that keeps tenants apart gets the salt with every request, whether or not its prompt has keys.
+  const bool shared_replicas = std::any_of(cached_.begin(), cached_.end(),
+                                           [&](std::size_t i) { return !targets_[i].state->cache().salted; });
+  scope_table::scope scope;
+  if (!ids_.empty()) {
+    scope = shared_.scopes().find(caller, shared_replicas ? sharing::site : terms_.shared_by, chain_model_,
+                                  call.cache_salt);
+    out->cache_salt = scope.cache_salt;
+  }
   const auto content = ids_.empty() && rules_.empty() ? std::nullopt : read_prompt(call);
   if (!content) {
     if (counted) counters.keyed[static_cast<std::size_t>(keyed_how::none)]->Increment();
@@ -54,12 +63,6 @@ task<std::shared_ptr<const prompt_identity>> model_router::identify(const api::g
     out->took_s = time.seconds();
     co_return out;
   }
-  const bool shared_replicas = std::any_of(cached_.begin(), cached_.end(),
-                                           [&](std::size_t i) { return !targets_[i].state->cache().salted; });
-  const auto scope = shared_.scopes().find(caller, shared_replicas ? sharing::site : terms_.shared_by,
-                                           chain_model_, call.cache_salt);
-  out->cache_salt = scope.cache_salt;
-
   engine::text::prompt_segments segments;
   const auto* chat = std::get_if<engine::text::chat_prompt>(&*content);
   const auto* plain = std::get_if<std::string>(&*content);

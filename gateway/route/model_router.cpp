@@ -177,14 +177,16 @@ attempt model_router::dispatch(const ask& a, policy::decision made) {
   attempt out(*this, picked, a.prompt, std::move(made));
   const double work = policy::uncached_tokens(a.facts, a.prefixes[picked]);
   out.work_ = to.state->dispatched(work, now_s(), a.streams);
-  if (!to.state->has_cache() || keys.keys.empty()) return out;
-
+  if (!to.state->has_cache()) return out;
   if (to.state->cache().salted && !a.prompt->cache_salt.empty()) {
     out.members_.push_back({"cache_salt", '"' + a.prompt->cache_salt + '"'});
   }
-  if (!to.state->cache().hints || keys.how != keyed_how::tokens) return out;
+  if (!to.state->cache().hints) return out;
   const policy::hint_terms terms{.unit_tokens = static_cast<std::int64_t>(keys.unit_tokens)};
-  const auto hints = policy::hints_for(a.facts.prompt_tokens, a.prefixes[picked], terms);
+  // Without exact tokens there is nothing to say; a client's own hints do not pass either.
+  const auto hints = keys.how == keyed_how::tokens
+                         ? policy::hints_for(a.facts.prompt_tokens, a.prefixes[picked], terms)
+                         : policy::checkpoint_hints{};
   std::string at;
   for (int i = 0; i < hints.count; ++i) {
     out.hint_units_.push_back(static_cast<std::uint32_t>(hints.at[i] / terms.unit_tokens));
