@@ -44,8 +44,8 @@ test-asan: setup-test
 test-tsan: setup-test
 	@cmake --preset tsan
 	@cmake --build --preset tsan -j $(JOBS) --target thread_tests weir weir-loadtest
-	@ctest --preset tsan -L threads
-	@WEIR_SLOW_BUILD=1 ctest --preset tsan -L relay
+	@TSAN_OPTIONS=suppressions=$(CURDIR)/tests/tsan.suppressions ctest --preset tsan -L threads
+	@TSAN_OPTIONS=suppressions=$(CURDIR)/tests/tsan.suppressions WEIR_SLOW_BUILD=1 ctest --preset tsan -L relay
 
 test-fuzz: setup-test
 	@cmake --preset fuzz -DWEIR_FUZZ_SECONDS=$(FUZZ_SECONDS)
