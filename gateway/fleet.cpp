@@ -134,7 +134,7 @@ route::sharing to_sharing(std::string_view name) {
 // So that replicas' events are understood from the first on.
 void learn_scopes(const config::gateway_config& config, route::scope_table& scopes) {
   const auto how = to_sharing(config.routing.sharing);
-  scopes.learn({.name = "loopback", .tenant = "loopback", .models = {}}, how);
+  scopes.learn(auth::loopback_identity(), how);
   for (const auto& key : config.auth.keys)
     scopes.learn({.name = key.name, .tenant = key.tenant, .models = {}}, how);
 }

@@ -43,4 +43,14 @@ void task_group::cancel_all() {
   for (const signal_ptr& signal : running) signal->emit(asio::cancellation_type::all);
 }
 
+std::string describe(const std::exception_ptr& fault) {
+  try {
+    std::rethrow_exception(fault);
+  } catch (const std::exception& e) {
+    return e.what();
+  } catch (...) {
+    return "an exception of unknown type";
+  }
+}
+
 }  // namespace weir::gateway

@@ -11,6 +11,7 @@
 #include <functional>
 #include <list>
 #include <memory>
+#include <string>
 
 #include "gateway/task.hpp"
 
@@ -42,6 +43,9 @@ class task_group final {
   fault_handler on_fault_;
   std::list<signal_ptr> running_;
 };
+
+// What an exception that reached a fault handler says, for the log.
+std::string describe(const std::exception_ptr& fault);
 
 // First statement of a spawned task: lets cancellation of every kind through to its awaits.
 inline auto accept_cancellation() {

@@ -22,7 +22,7 @@ auth::identity identity_of(const std::string& key, const config::auth_config& co
   for (const auto& k : config.keys) {
     if (k.name == key) return {.name = k.name, .tenant = k.tenant, .models = {}};
   }
-  return {.name = "loopback", .tenant = "loopback", .models = {}};
+  return auth::loopback_identity();
 }
 
 // The request itself, or {"tenant": ..., "key": ..., "request": {...}}.
@@ -67,13 +67,12 @@ std::string to_json(const policy::candidate& c) {
 
 std::string to_json(const std::string& model, const route::prompt_identity& prompt,
                     const policy::decision& made) {
-  static constexpr std::string_view k_how[] = {"tokens", "text", "none"};
   std::string out = R"({"model":)";
   append_quoted(out, model);
   const auto& keys = prompt.keys;
-  out +=
-      fmt::format(R"(,"prompt":{{"keyed":"{}","tokens":{},"keys":{},"unit_tokens":{}}},"target":)",
-                  k_how[static_cast<std::size_t>(keys.how)], keys.tokens, keys.keys.size(), keys.unit_tokens);
+  out += fmt::format(R"(,"prompt":{{"keyed":"{}","tokens":{},"keys":{},"unit_tokens":{}}},"target":)",
+                     observe::k_keyed_how[static_cast<std::size_t>(keys.how)], keys.tokens, keys.keys.size(),
+                     keys.unit_tokens);
   if (made.picked == policy::decision::k_none) {
     out += "null";
   } else {

@@ -32,7 +32,7 @@ result<identity> authenticate(const http::request_head& head, const http::peer_i
                               const key_store& keys, bool loopback_open) {
   const auto key = presented_key(head);
   if (const auto* known = keys.find(key)) return *known;
-  if (loopback_open && peer.loopback) return identity{"loopback", "loopback", {}};
+  if (loopback_open && peer.loopback) return loopback_identity();
   if (key.empty()) {
     return fail(errc::missing_key, "no API key: send it as 'Authorization: Bearer KEY'");
   }

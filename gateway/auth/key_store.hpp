@@ -30,6 +30,9 @@ struct identity {
   bool may_use(std::string_view model) const;
 };
 
+// Of clients on this machine where they need no key.
+identity loopback_identity();
+
 class key_store final {
  public:
   // Keys and secret are read once. The error says which file or entry and what to do; it never holds a

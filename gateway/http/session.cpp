@@ -50,12 +50,9 @@ bool is_abort(const std::exception_ptr& fault, std::string& what) {
     std::rethrow_exception(fault);
   } catch (const boost::system::system_error& e) {
     if (e.code() == asio::error::operation_aborted) return true;
-    what = e.what();
-  } catch (const std::exception& e) {
-    what = e.what();
   } catch (...) {
-    what = "an exception of unknown type";
   }
+  what = describe(fault);
   return false;
 }
 

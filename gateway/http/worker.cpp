@@ -17,16 +17,6 @@ namespace {
 
 using reuse_port = asio::detail::socket_option::boolean<SOL_SOCKET, SO_REUSEPORT>;
 
-std::string describe(const std::exception_ptr& fault) {
-  try {
-    std::rethrow_exception(fault);
-  } catch (const std::exception& e) {
-    return e.what();
-  } catch (...) {
-    return "an exception of unknown type";
-  }
-}
-
 }  // namespace
 
 void server_shared::start_accepting(std::size_t worker_count) {

@@ -10,10 +10,6 @@ namespace {
 
 using std::chrono::steady_clock;
 
-double now_s() {
-  return std::chrono::duration<double>(steady_clock::now().time_since_epoch()).count();
-}
-
 constexpr double k_mean_fade = 0.95;
 
 }  // namespace
@@ -49,7 +45,7 @@ upstream::upstream& attempt::target() const noexcept {
 
 void attempt::tell_index() {
   auto* const model = router_->targets_[target_].state->model();
-  const auto chain = std::span(prompt_->keys.keys).first(reusable_units(prompt_->keys));
+  const auto chain = prompt_->chain();
   if (model == nullptr || chain.empty()) return;
   model->dispatched(chain, hint_units_);
   router_->shared_.changed(chain);
@@ -91,7 +87,7 @@ void attempt::finished(const api::token_usage& usage, bool streamed) {
   // A true prediction needs no correction, which would undo what this very request has stored.
   if (predicted == cached) return;
   if (auto* model = state.model(); model != nullptr && keys.how == keyed_how::tokens) {
-    const auto chain = std::span(keys.keys).first(reusable_units(keys));
+    const auto chain = prompt_->chain();
     const auto units = static_cast<std::uint64_t>(usage.cached_tokens) / keys.unit_tokens;
     model->correct(chain, static_cast<std::uint32_t>(std::min<std::uint64_t>(chain.size(), units)));
   }

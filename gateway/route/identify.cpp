@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <boost/asio/post.hpp>
 #include <boost/asio/this_coro.hpp>
 
@@ -48,12 +47,9 @@ task<std::shared_ptr<const prompt_identity>> model_router::identify(const api::g
   // Where nothing depends on what the prompt says, its size tells enough of the work.
   out->keys.tokens = call.body.size() / k_bytes_per_token_estimate;
   // A target that keeps tenants apart gets the salt with every request, whether or not its prompt has keys.
-  const bool shared_replicas = std::any_of(cached_.begin(), cached_.end(),
-                                           [&](std::size_t i) { return !targets_[i].state->cache().salted; });
   scope_table::scope scope;
   if (!ids_.empty()) {
-    scope = shared_.scopes().find(caller, shared_replicas ? sharing::site : terms_.shared_by, chain_model_,
-                                  call.cache_salt);
+    scope = shared_.scopes().find(caller, shared_by_, chain_model_, call.cache_salt);
     out->cache_salt = scope.cache_salt;
   }
   const auto content = ids_.empty() && rules_.empty() ? std::nullopt : read_prompt(call);

@@ -17,14 +17,6 @@ using std::chrono::steady_clock;
 // While a request waits, targets' work goes on without telling us.
 constexpr std::chrono::milliseconds k_tick{25};
 
-double seconds_of(steady_clock::time_point t) {
-  return std::chrono::duration<double>(t.time_since_epoch()).count();
-}
-
-double now_s() {
-  return seconds_of(steady_clock::now());
-}
-
 policy::evidence to_evidence(prefix_index::confidence from) noexcept {
   switch (from) {
     case prefix_index::confidence::none:
@@ -72,10 +64,6 @@ struct model_router::ask {
   std::uint64_t seed = 0;
   steady_clock::time_point begun;
   bool streams = false;
-
-  std::span<const prefix_index::block_key> chain() const {
-    return std::span(prompt->keys.keys).first(reusable_units(prompt->keys));
-  }
 };
 
 // Shared by the waiting coroutine and whoever places it. The timer belongs to the coroutine's thread; it is
@@ -96,11 +84,13 @@ model_router::model_router(model_terms terms, std::vector<routed_target> targets
       chain_model_(chain_name(terms_.name, terms_.tokenizer.get())),
       targets_(std::move(targets)),
       rules_(rules),
-      shared_(shared) {
+      shared_(shared),
+      shared_by_(terms_.shared_by) {
   for (std::size_t i = 0; i < targets_.size(); ++i) {
     if (!targets_[i].state->has_cache()) continue;
     ids_.push_back(targets_[i].state->id());
     cached_.push_back(i);
+    if (!targets_[i].state->cache().salted) shared_by_ = sharing::site;
   }
 }
 
@@ -120,7 +110,7 @@ std::vector<policy::target_view> model_router::views() const {
 void model_router::look_up(ask& a) const {
   a.prefixes.assign(targets_.size(), {});
   if (ids_.empty()) return;
-  const auto chain = a.chain();
+  const auto chain = a.prompt->chain();
   std::vector<prefix_index::holding> holdings(ids_.size());
   shared_.index().find(chain, ids_, holdings);
   const auto unit = static_cast<std::int64_t>(a.prompt->keys.unit_tokens);
@@ -164,7 +154,10 @@ model_router::ask model_router::make_ask(const api::generation_call& call, const
 
 policy::decision model_router::explain(const api::generation_call& call, const auth::identity& caller,
                                        const prompt_identity& prompt) {
-  const ask a = make_ask(call, caller, std::make_shared<const prompt_identity>(prompt));
+  return decide(make_ask(call, caller, std::make_shared<const prompt_identity>(prompt)));
+}
+
+policy::decision model_router::decide(const ask& a) const {
   auto targets = views();
   for (std::size_t i = 0; i < targets.size(); ++i) targets[i].excluded = a.excluded[i];
   return policy::route(a.facts, targets, a.prefixes, a.how, terms_.overflow, a.seed);
@@ -201,14 +194,14 @@ void model_router::share_prefix(const ask& sent, std::size_t target) {
   const auto* state = targets_[target].state.get();
   if (!state->has_cache()) return;
   const auto unit = static_cast<std::int64_t>(sent.prompt->keys.unit_tokens);
-  const bool all_resumable = state->cache().checkpoint_tokens == 0 || state->cache().retention == "dense";
   for (const auto& w : waiting_) {
     if (w->request.prompt->keys.unit_tokens != sent.prompt->keys.unit_tokens) continue;
     auto& held = w->request.prefixes[target];
-    const auto pages = static_cast<std::int64_t>(shared_units(w->request.chain(), sent.chain())) * unit;
+    const auto pages =
+        static_cast<std::int64_t>(shared_units(w->request.prompt->chain(), sent.prompt->chain())) * unit;
     if (pages <= held.page_tokens) continue;
     held.page_tokens = pages;
-    if (all_resumable) held.reusable_tokens = pages;
+    if (resumes_anywhere(state->cache())) held.reusable_tokens = pages;
     if (held.from == policy::evidence::none) held.from = policy::evidence::predicted;
   }
 }
@@ -267,18 +260,15 @@ task<result<model_router::placing>> model_router::place(const api::generation_ca
   request.seed = turn_.fetch_add(1, std::memory_order_relaxed);
   const bool waits =
       policy::may_wait(request.how.kind) && waiting_count_.load(std::memory_order_relaxed) < k_waiting_max;
-  const io_executor executor = co_await asio::this_coro::executor;
-  const auto w = std::make_shared<waiter>(std::move(request), executor);
   if (!waits) {
-    auto targets = views();
-    for (std::size_t i = 0; i < targets.size(); ++i) targets[i].excluded = w->request.excluded[i];
-    auto made = policy::route(w->request.facts, targets, w->request.prefixes, w->request.how, terms_.overflow,
-                              w->request.seed);
+    auto made = decide(request);
     if (made.picked == policy::decision::k_none) co_return placing(std::unexpected(std::move(made)));
-    auto sent = dispatch(w->request, std::move(made));
+    auto sent = dispatch(request, std::move(made));
     sent.tell_index();
     co_return placing(std::move(sent));
   }
+  const io_executor executor = co_await asio::this_coro::executor;
+  const auto w = std::make_shared<waiter>(std::move(request), executor);
 
   // Leaves the list however this coroutine ends.
   struct leave {

@@ -56,6 +56,11 @@ struct prompt_identity {
   prompt_keys keys;
   std::string cache_salt;  // for the target; empty: none
   double took_s = 0;       // of this thread's time
+
+  // Keys of what a replica may reuse.
+  std::span<const prefix_index::block_key> chain() const noexcept {
+    return std::span(keys.keys).first(reusable_units(keys));
+  }
 };
 
 class model_router;
@@ -129,6 +134,7 @@ class model_router final {
 
   ask make_ask(const api::generation_call& call, const auth::identity& caller,
                std::shared_ptr<const prompt_identity> prompt);
+  policy::decision decide(const ask& a) const;
   std::vector<policy::target_view> views() const;
   void look_up(ask& a) const;
   attempt dispatch(const ask& a, policy::decision made);
@@ -146,6 +152,7 @@ class model_router final {
   services& shared_;
   std::vector<prefix_index::replica_id> ids_;  // of targets with a cache
   std::vector<std::size_t> cached_;            // their places in targets_
+  sharing shared_by_;                          // as configured, but for replicas that are declared shared
   std::atomic<std::uint64_t> turn_ = 0;
   std::atomic<double> output_tokens_mean_ = 0;
 

@@ -36,16 +36,6 @@ constexpr double k_jitter = 0.1;
 constexpr std::chrono::duration<double, std::milli> k_first_scrape_within{1'000};
 constexpr std::string_view k_no_body;
 
-std::string describe(const std::exception_ptr& fault) {
-  try {
-    std::rethrow_exception(fault);
-  } catch (const std::exception& e) {
-    return e.what();
-  } catch (...) {
-    return "an exception of unknown type";
-  }
-}
-
 struct followed {
   scraped_target target;
   std::string head;  // of every request

@@ -20,7 +20,7 @@ prefix_index::replica_model_options model_options(const config::cache_config& ca
   if (cache.checkpoint_tokens > 0)
     out.checkpoint_tokens = static_cast<std::uint32_t>(cache.checkpoint_tokens);
   using prefix_index::retention;
-  if (cache.checkpoint_tokens == 0 || cache.retention == "dense") {
+  if (resumes_anywhere(cache)) {
     out.keeps = retention::dense;
   } else if (cache.retention == "prompt_end") {
     out.keeps = retention::prompt_end;

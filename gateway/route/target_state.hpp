@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -25,6 +26,16 @@ inline constexpr std::uint64_t k_capacity_guess_tokens = 4'000'000;
 
 // A report older than this says nothing any more: a target whose metrics died must not be shunned for ever.
 inline constexpr double k_report_kept_s = 60;
+
+// The monotonic clock that all states are told the time by.
+inline double now_s() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// At every page boundary, not only at recurrent checkpoints.
+inline bool resumes_anywhere(const config::cache_config& cache) noexcept {
+  return cache.checkpoint_tokens == 0 || cache.retention == "dense";
+}
 
 class target_state final {
  public:
