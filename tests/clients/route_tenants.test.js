@@ -181,6 +181,6 @@ describe('tenants: a statistical test', {timeout: 600_000}, () => {
   test('the test sees what tenants that share let through', async (t) => {
     const {p, cached} = await compare(t, {sharing: 'site'}, CONTROL_SAMPLES, 3);
     assert.ok(cached > 0);
-    assert.ok(p.ttft < 1e-3 && p.target < 1e-6, JSON.stringify(p));
+    assert.ok(p.ttft < 1e-6 && p.target < 1e-6, JSON.stringify(p));
   });
 });
