@@ -3,7 +3,6 @@
 // timing reveals one. Immutable once made; any thread.
 #pragma once
 
-#include <array>
 #include <expected>
 #include <filesystem>
 #include <optional>
@@ -12,6 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "gateway/auth/key_terms.hpp"
 #include "gateway/config/config.hpp"
 
 namespace weir::gateway::auth {
@@ -19,8 +19,6 @@ namespace weir::gateway::auth {
 inline constexpr std::size_t k_key_bytes_max = 512;    // a presented key; longer is unknown
 inline constexpr std::size_t k_secret_bytes_min = 32;  // of the server secret
 inline constexpr std::size_t k_secret_bytes_max = 4096;
-
-using digest = std::array<unsigned char, 32>;
 
 struct identity {
   std::string name;  // of the key, for logs and metrics

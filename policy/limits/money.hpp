@@ -1,0 +1,13 @@
+// Money as an integer, so that sums are exact. Pure; any thread.
+#pragma once
+
+#include <cstdint>
+
+namespace weir::policy::limits {
+
+// Thousand-millionths of a dollar: a token of $0.15 per million is 150; int64 holds 9 thousand million
+// dollars.
+using usd_nano = std::int64_t;
+inline constexpr usd_nano k_usd = 1'000'000'000;
+
+}  // namespace weir::policy::limits
