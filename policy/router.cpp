@@ -1,6 +1,7 @@
 #include "policy/router.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 namespace weir::policy {
 
@@ -34,6 +35,16 @@ std::size_t pick_least(const decision& d, std::uint64_t seed, Takes takes) {
     best_tie = tie;
   }
   return best;
+}
+
+// The session's target instead of `best`, where it costs about the same.
+template <class Takes>
+std::size_t keep_session(const decision& d, std::size_t best, std::size_t session, Takes takes) {
+  if (best == decision::k_none || session >= d.candidates.size()) return best;
+  const auto& kept = d.candidates[session];
+  if (kept.why != verdict::eligible || !takes(session)) return best;
+  const double least = d.candidates[best].score;
+  return kept.score <= least + k_session_margin * std::abs(least) ? session : best;
 }
 
 template <class Takes>
@@ -97,8 +108,9 @@ decision route(const request_facts& facts, std::span<const target_view> targets,
     return overflow.hosted && targets[i].kind == target_kind::hosted;
   };
   const auto pick = [&](auto takes) {
-    return how.kind == policy_kind::round_robin ? pick_in_turn(out, seed, takes)
-                                                : pick_least(out, seed, takes);
+    if (how.kind == policy_kind::round_robin) return pick_in_turn(out, seed, takes);
+    const std::size_t best = pick_least(out, seed, takes);
+    return how.kind == policy_kind::random ? best : keep_session(out, best, facts.session_target, takes);
   };
   out.picked = pick(keeps);
   if (out.picked == decision::k_none) out.picked = pick(engine);

@@ -11,6 +11,10 @@
 
 namespace weir::policy {
 
+// A client's session stays where it was while that costs at most this share more: too little for a prediction
+// to tell, enough for what no index sees.
+inline constexpr double k_session_margin = 0.02;
+
 // When targets other than replicas take part.
 struct overflow_terms {
   bool engine = true;            // the embedded engine may answer for this model

@@ -36,6 +36,8 @@ std::string_view to_text(evidence from) noexcept {
   switch (from) {
     case evidence::none:
       return "none";
+    case evidence::session:
+      return "session";
     case evidence::restored:
       return "restored";
     case evidence::predicted:

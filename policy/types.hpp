@@ -9,6 +9,8 @@
 
 namespace weir::policy {
 
+inline constexpr std::size_t k_no_target = static_cast<std::size_t>(-1);
+
 // What a request needs of a target.
 struct request_facts {
   std::int64_t prompt_tokens = 0;           // 0 = not known yet
@@ -16,9 +18,10 @@ struct request_facts {
   std::int64_t output_tokens_min = 1;       // tokens that must fit behind the prompt
   std::int64_t output_tokens_expected = 0;  // for price and inter-token time; 0 = not known
   bool needs_image = false;
-  bool needs_structured_output = false;  // response_format json_object or json_schema
-  bool needs_forced_tool = false;        // tool_choice required or named
-  bool local_only = false;               // the key's residency: no hosted target
+  bool needs_structured_output = false;      // response_format json_object or json_schema
+  bool needs_forced_tool = false;            // tool_choice required or named
+  bool local_only = false;                   // the key's residency: no hosted target
+  std::size_t session_target = k_no_target;  // where the client's session was served last
 };
 
 enum class target_kind : std::uint8_t { replica, engine, hosted };
@@ -62,8 +65,9 @@ struct target_view {
   double quality = 1;  // weight of a result of this target
 };
 
-// What kind of knowledge a prediction of reuse rests on, weakest first.
-enum class evidence : std::uint8_t { none, restored, predicted, observed, confirmed };
+// What kind of knowledge a prediction of reuse rests on, weakest first. `session`: nothing but that the
+// client says it goes on with what this target served before.
+enum class evidence : std::uint8_t { none, session, restored, predicted, observed, confirmed };
 
 // What a target probably holds of one prompt.
 struct prefix_view {
@@ -101,7 +105,7 @@ struct candidate {
 
 // The pick and the reason for every target.
 struct decision {
-  static constexpr std::size_t k_none = static_cast<std::size_t>(-1);
+  static constexpr std::size_t k_none = k_no_target;
   std::size_t picked = k_none;  // index into the targets given
   std::vector<candidate> candidates;
 };

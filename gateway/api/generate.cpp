@@ -1,4 +1,6 @@
+#include <array>
 #include <memory>
+#include <string_view>
 
 #include "gateway/api/endpoints.hpp"
 #include "gateway/api/generation_call.hpp"
@@ -7,6 +9,20 @@
 namespace weir::gateway::api {
 
 namespace {
+
+// Of the headers in which clients name their conversations (Codex, opencode); the body's own word counts
+// first.
+constexpr std::array<std::string_view, 3> k_session_headers{"session-id", "x-session-affinity",
+                                                            "x-session-id"};
+
+void name_session(const http::request_head& head, generation_call& call) {
+  for (const auto name : k_session_headers) {
+    if (!call.session.empty()) return;
+    const auto found = head.fields.find({name.data(), name.size()});
+    if (found == head.fields.end() || found->value().size() > k_session_bytes_max) continue;
+    call.session.assign(found->value().data(), found->value().size());
+  }
+}
 
 task<void> serve_generation(request_context& context, generation_kind kind, std::string_view id_prefix) {
   auto body = co_await relay::read_json_body(context);
@@ -19,6 +35,7 @@ task<void> serve_generation(request_context& context, generation_kind kind, std:
     co_await relay::refuse(context, call.error());
     co_return;
   }
+  name_session(context.exchange.head(), *call);
   auto shared = std::make_shared<const generation_call>(std::move(*call));
   co_await relay::relay_call(context, std::move(shared), id_prefix);
 }

@@ -54,6 +54,10 @@ bool forces_tool(const field_reader& in) {
   return !choice->get(form) && (form.at_key("mode").get(word) || word != "auto");
 }
 
+void name_session(generation_call& call, std::string_view name) {
+  if (name.size() <= k_session_bytes_max) call.session = name;
+}
+
 void read_call(object root, generation_call& out, std::optional<error>& fault) {
   field_reader in(root);
   in.text("model", out.model);
@@ -68,6 +72,9 @@ void read_call(object root, generation_call& out, std::optional<error>& fault) {
   if (out.cache_salt.size() > k_cache_salt_bytes_max) {
     in.fail("cache_salt", fmt::format("may hold at most {} bytes", k_cache_salt_bytes_max));
   }
+  std::string_view session;
+  if (const auto named = in.find("prompt_cache_key"); named && !named->get(session))
+    name_session(out, session);
   simdjson::dom::array tools;
   const auto declared = in.find("tools");
   out.has_tools = declared && !declared->get(tools) && tools.size() > 0;

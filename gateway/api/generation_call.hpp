@@ -12,6 +12,7 @@
 namespace weir::gateway::api {
 
 inline constexpr std::size_t k_cache_salt_bytes_max = 1024;
+inline constexpr std::size_t k_session_bytes_max = 512;
 
 enum class generation_kind { chat, completions };
 
@@ -23,6 +24,9 @@ struct generation_call {
   bool include_usage = false;  // the client wants the usage event of a stream
   bool has_tools = false;
   std::string cache_salt;  // the client's own; longer ones than k_cache_salt_bytes_max are an error
+  // What the client calls the conversation that this goes on with (prompt_cache_key or a session header):
+  // compared only, within one API key. Longer ones than k_session_bytes_max are ignored.
+  std::string session;
   policy::request_facts facts;
 };
 

@@ -17,6 +17,9 @@ using std::chrono::steady_clock;
 // While a request waits, targets' work goes on without telling us.
 constexpr std::chrono::milliseconds k_tick{25};
 
+// Of what a session sent before, this part is assumed to be still held by a target that no index sees.
+constexpr std::int64_t k_session_credit_divisor = 2;
+
 policy::evidence to_evidence(prefix_index::confidence from) noexcept {
   switch (from) {
     case prefix_index::confidence::none:
@@ -61,6 +64,7 @@ struct model_router::ask {
   std::shared_ptr<const prompt_identity> prompt;
   std::unique_ptr<bool[]> excluded;
   std::vector<policy::prefix_view> prefixes;  // one per target
+  std::optional<std::uint64_t> session;
   std::uint64_t seed = 0;
   steady_clock::time_point begun;
   bool streams = false;
@@ -87,6 +91,7 @@ model_router::model_router(model_terms terms, std::vector<routed_target> targets
       shared_(shared),
       shared_by_(terms_.shared_by) {
   for (std::size_t i = 0; i < targets_.size(); ++i) {
+    marks_.push_back(session_memory::target_mark(targets_[i].state->name()));
     if (!targets_[i].state->has_cache()) continue;
     ids_.push_back(targets_[i].state->id());
     cached_.push_back(i);
@@ -122,6 +127,20 @@ void model_router::look_up(ask& a) const {
   }
 }
 
+void model_router::recall_session(ask& a) const {
+  if (!a.session) return;
+  const auto last = shared_.sessions().find(*a.session);
+  if (!last) return;
+  const auto at = std::find(marks_.begin(), marks_.end(), last->target);
+  if (at == marks_.end()) return;
+  const auto target = static_cast<std::size_t>(at - marks_.begin());
+  a.facts.session_target = target;
+  // No index sees this target's cache, so that the client's word is all there is.
+  if (targets_[target].state->has_cache()) return;
+  const auto known = std::min(last->prompt_tokens, a.facts.prompt_tokens) / k_session_credit_divisor;
+  a.prefixes[target] = {.page_tokens = known, .reusable_tokens = known, .from = policy::evidence::session};
+}
+
 model_router::ask model_router::make_ask(const api::generation_call& call, const auth::identity& caller,
                                          std::shared_ptr<const prompt_identity> prompt) {
   ask out{.facts = call.facts,
@@ -129,6 +148,7 @@ model_router::ask model_router::make_ask(const api::generation_call& call, const
           .prompt = std::move(prompt),
           .excluded = std::make_unique<bool[]>(targets_.size()),
           .prefixes = {},
+          .session = shared_.sessions().find_key(caller, terms_.name, call.session),
           .seed = turn_.load(std::memory_order_relaxed),
           .begun = steady_clock::now(),
           .streams = call.stream};
@@ -149,6 +169,7 @@ model_router::ask model_router::make_ask(const api::generation_call& call, const
     policy::apply_rules(rules_, subject, names, {out.excluded.get(), targets_.size()}, out.how);
   }
   look_up(out);
+  recall_session(out);
   return out;
 }
 
@@ -170,6 +191,7 @@ attempt model_router::dispatch(const ask& a, policy::decision made) {
   attempt out(*this, picked, a.prompt, std::move(made));
   const double work = policy::uncached_tokens(a.facts, a.prefixes[picked]);
   out.work_ = to.state->dispatched(work, now_s(), a.streams);
+  if (a.session) shared_.sessions().remember(*a.session, {marks_[picked], a.facts.prompt_tokens});
   if (!to.state->has_cache()) return out;
   if (to.state->cache().salted && !a.prompt->cache_salt.empty()) {
     out.members_.push_back({"cache_salt", '"' + a.prompt->cache_salt + '"'});

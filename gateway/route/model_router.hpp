@@ -137,6 +137,7 @@ class model_router final {
   policy::decision decide(const ask& a) const;
   std::vector<policy::target_view> views() const;
   void look_up(ask& a) const;
+  void recall_session(ask& a) const;
   attempt dispatch(const ask& a, policy::decision made);
   void place_waiting();                                    // takes the lock
   void tick();                                             // the same, at most once in a while
@@ -152,6 +153,7 @@ class model_router final {
   services& shared_;
   std::vector<prefix_index::replica_id> ids_;  // of targets with a cache
   std::vector<std::size_t> cached_;            // their places in targets_
+  std::vector<std::uint16_t> marks_;           // of targets_, in session_memory
   sharing shared_by_;                          // as configured, but for replicas that are declared shared
   std::atomic<std::uint64_t> turn_ = 0;
   std::atomic<double> output_tokens_mean_ = 0;

@@ -16,6 +16,7 @@
 #include "gateway/prompt/prompt_memory.hpp"
 #include "gateway/route/scopes.hpp"
 #include "gateway/route/scraper.hpp"
+#include "gateway/route/session_memory.hpp"
 #include "gateway/route/target_state.hpp"
 #include "prefix_index/index_store.hpp"
 #include "prefix_index/residency_index.hpp"
@@ -32,6 +33,7 @@ class services final {
   prefix_index::residency_index& index() noexcept { return index_; }
   prompt_memory& memory() noexcept { return memory_; }
   scope_table& scopes() noexcept { return scopes_; }
+  session_memory& sessions() noexcept { return sessions_; }
   const observe::route_counters& counters() const noexcept { return counters_; }
 
   // The state of a target whose chains are rooted at `model`; the old one where nothing changed. The reload's
@@ -79,6 +81,7 @@ class services final {
   prefix_index::residency_index index_;
   prompt_memory memory_;
   scope_table scopes_;
+  session_memory sessions_;
   std::mutex mutex_;
   std::map<std::string, entry> entries_;  // by target name; under mutex_
   std::unique_ptr<prefix_index::index_store> store_;

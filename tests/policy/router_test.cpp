@@ -202,5 +202,35 @@ TEST_CASE("a request dearer than its ceiling goes nowhere, and says so") {
   CHECK(d.candidates[0].cost_usd == Approx(2));
 }
 
+// A session stays where it was while that costs about the same, and only then.
+struct session_case {
+  const char* name;
+  double other_pending_tokens;
+  double session_pending_tokens;
+  bool session_ready;
+  std::size_t expected;
+};
+
+const session_case k_session_cases[] = {
+    {"equal targets", 0, 0, true, 1},
+    {"a little busier", 20'000, 20'100, true, 1},
+    {"much busier", 0, 20'000, true, 0},
+    {"not ready", 0, 0, false, 0},
+};
+
+TEST_CASE("a session's target informs the choice and never overrides it") {
+  for (const auto& c : k_session_cases) {
+    for (std::uint64_t seed = 0; seed < 32; ++seed) {
+      INFO(c.name << ", seed " << seed);
+      target_view targets[] = {ready_target("a"), ready_target("b")};
+      targets[0].load.pending_prefill_tokens = c.other_pending_tokens;
+      targets[1].load.pending_prefill_tokens = c.session_pending_tokens;
+      targets[1].ready = c.session_ready;
+      const request_facts facts{.prompt_tokens = 1000, .session_target = 1};
+      CHECK(route(facts, targets, {}, {}, {}, seed).picked == c.expected);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace weir::policy
