@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "policy/limits/money.hpp"
+
 namespace weir::policy::limits {
 
 namespace {
@@ -10,14 +12,14 @@ namespace {
 constexpr std::int64_t k_ticks_per_ns = 16;
 
 std::int64_t cost(const rate& how, std::int64_t units) noexcept {
-  const auto all = static_cast<__int128>(std::clamp<std::int64_t>(units, 0, k_rate_max)) * how.window_ns;
+  const auto all = static_cast<int128>(std::clamp<std::int64_t>(units, 0, k_rate_max)) * how.window_ns;
   return static_cast<std::int64_t>(all * k_ticks_per_ns / how.limit);
 }
 
 level level_of(const rate& how, std::int64_t empty_at, std::int64_t now) noexcept {
   const std::int64_t window = how.window_ns * k_ticks_per_ns;
   const std::int64_t ahead = std::clamp<std::int64_t>(empty_at - now, 0, window);
-  return {static_cast<std::int64_t>(static_cast<__int128>(window - ahead) * how.limit / window),
+  return {static_cast<std::int64_t>(static_cast<int128>(window - ahead) * how.limit / window),
           std::max<std::int64_t>(0, empty_at - now) / k_ticks_per_ns};
 }
 

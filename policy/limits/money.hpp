@@ -10,4 +10,7 @@ namespace weir::policy::limits {
 using usd_nano = std::int64_t;
 inline constexpr usd_nano k_usd = 1'000'000'000;
 
+// Products of two int64.
+__extension__ typedef __int128 int128;
+
 }  // namespace weir::policy::limits

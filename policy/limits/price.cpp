@@ -26,17 +26,17 @@ class sum {
   void add(std::int64_t tokens, const std::optional<usd_pico>& own, const std::optional<usd_pico>& instead) {
     if (tokens <= 0) return;
     if (!own) unpriced_ = true;
-    total_ += static_cast<__int128>(tokens) * own.value_or(instead.value_or(0));
+    total_ += static_cast<int128>(tokens) * own.value_or(instead.value_or(0));
   }
 
   charge result() const noexcept {
-    const __int128 nano = (total_ + k_pico_per_nano - 1) / k_pico_per_nano;
-    constexpr __int128 most = std::numeric_limits<usd_nano>::max();
+    const int128 nano = (total_ + k_pico_per_nano - 1) / k_pico_per_nano;
+    constexpr int128 most = std::numeric_limits<usd_nano>::max();
     return {static_cast<usd_nano>(std::min(nano, most)), unpriced_};
   }
 
  private:
-  __int128 total_ = 0;
+  int128 total_ = 0;
   bool unpriced_ = false;
 };
 
