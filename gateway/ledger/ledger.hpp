@@ -1,0 +1,115 @@
+// The gateway's memory of what must survive anything: keys, tenants, and money spent per key. One RocksDB
+// database, one commit thread; a batch of everything that waits is one fsync.
+//
+// A budget is spent in two steps. reserve() counts the most that a request can cost, in memory at once, so
+// that parallel requests can never pass together; when `ok` is called the reservation is on the disk and the
+// request may go out. settle() replaces it by the real cost. A run that dies in between leaves the
+// reservation open; the next open() charges it as reserved and reports it: money may be counted that was not
+// spent, never the other way round.
+//
+// Invariants (checked by open(), which refuses a ledger that breaks one):
+//  - every reservation id up to the last is open or ended, exactly once;
+//  - acknowledged <= recovered <= issued: nothing that was acknowledged is ever lost, and what was reported
+//  as
+//    a fault may at worst be found charged after a crash;
+//  - the totals equal the sum over the accounts, a month the sum of its days;
+//  - a window's label never goes back, over restarts too, and follows no jump of the wall clock while
+//  running.
+//
+// Money is int64 nano-USD and saturates. FORMAT.md fixes the bytes and the upgrade rule.
+//
+// Threads: open() and the destructor block; everything else on any thread, returns at once (short mutex, no
+// disk). Callbacks may call the ledger.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <expected>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "gateway/ledger/types.hpp"
+
+namespace rocksdb {
+class Env;
+}
+
+namespace weir::gateway::ledger {
+
+// Waiting reserves and puts: at 29,600 per second they wait half a second; 16 MiB. Settlements are not
+// counted: each belongs to an open reservation.
+inline constexpr std::size_t k_queue_max = 16'384;
+// Beyond what one gateway can have in flight; what a crash leaves open is closed in one batch of 64 MiB.
+inline constexpr std::size_t k_reservations_open_max = 262'144;
+inline constexpr std::size_t k_account_bytes_max = 256;
+inline constexpr std::size_t k_request_id_bytes_max = 128;  // longer ones are cut
+inline constexpr std::size_t k_charged_kept = 1000;         // of charged(), over all runs
+inline constexpr std::int64_t k_days_kept = 62;
+inline constexpr std::int64_t k_months_kept = 13;
+
+struct settings {
+  std::filesystem::path folder;  // made with mode 0700
+  std::size_t queue_max = k_queue_max;
+  std::size_t reservations_open_max = k_reservations_open_max;
+  std::size_t write_buffer_bytes = std::size_t{16} << 20;  // two at most, in memory
+  // How long a settlement waits for a reservation to share its fsync with.
+  std::int64_t settle_linger_ms = 20;
+  std::int64_t full_disk_retry_ms = 250;  // doubles up to 16 times that
+  // For tests: time and file system. Empty or null: the system's.
+  std::function<std::int64_t()> wall_s;  // Unix time
+  std::function<std::int64_t()> boot_s;  // CLOCK_BOOTTIME: goes on while the machine sleeps
+  rocksdb::Env* env = nullptr;
+};
+
+class ledger final {
+ public:
+  // Makes a ledger where there is none. Never repairs: an error names the folder and says what to do, and is
+  // final. Another process (or ledger) has it open; it is damaged; a part of it is missing; its format is
+  // foreign.
+  static std::expected<std::unique_ptr<ledger>, std::string> open(settings);
+
+  // Commits what waits, calls what was not called, then closes.
+  ~ledger();
+  ledger(const ledger&) = delete;
+  ledger& operator=(const ledger&) = delete;
+
+  // Keys and tenants. An error at once: `committed` is not called. Otherwise the record is in keys() when
+  // `committed` reports success; `invalid` then means that the key there is revoked, which is final.
+  std::expected<void, fault> put(auth::key_record, done committed);
+  std::expected<void, fault> put(auth::tenant_record, done committed);
+  // What its account spent stays. Erasing what is not there succeeds.
+  std::expected<void, fault> erase_key(std::string id, done committed);
+  std::vector<auth::key_record> keys() const;        // by id
+  std::vector<auth::tenant_record> tenants() const;  // by name
+
+  // Counts `amount` (>= 0) as reserved against the account's day and month if both limits have room. A
+  // refusal: `ok` is not called. `ok` with success: durable, go ahead. `ok` with a fault: as if never
+  // reserved, do not go ahead; the id is dead.
+  std::expected<reservation_id, refusal> reserve(const std::string& account, const auth::key_limits&,
+                                                 usd_nano amount, std::string_view request_id, done ok);
+
+  // Ends a reservation, in the day and month in which it was made: in memory at once, on the disk with a
+  // later batch (`committed`, if given, is told). Twice, or of an unknown id: no effect, and success. More
+  // than was reserved counts in full, as overrun; a negative `actual` counts as what was reserved. Never
+  // refused: a full disk keeps it waiting.
+  void settle(reservation_id, usd_nano actual, done committed = {});
+
+  spend spent(const std::string& account) const;
+  spend_history history(const std::string& account) const;
+
+  const recovery& recovered() const noexcept;        // by this open()
+  std::vector<charged_reservation> charged() const;  // the last k_charged_kept over all runs, newest first
+  health_report health() const;
+  ledger_counters count() const;
+
+ private:
+  struct impl;
+  explicit ledger(std::unique_ptr<impl>);
+  std::unique_ptr<impl> impl_;
+};
+
+}  // namespace weir::gateway::ledger
