@@ -40,17 +40,6 @@ class Env;
 
 namespace weir::gateway::ledger {
 
-// Waiting reserves and puts: at 29,600 per second they wait half a second; 16 MiB. Settlements are not
-// counted: each belongs to an open reservation.
-inline constexpr std::size_t k_queue_max = 16'384;
-// Beyond what one gateway can have in flight; what a crash leaves open is closed in one batch of 64 MiB.
-inline constexpr std::size_t k_reservations_open_max = 262'144;
-inline constexpr std::size_t k_account_bytes_max = 256;
-inline constexpr std::size_t k_request_id_bytes_max = 128;  // longer ones are cut
-inline constexpr std::size_t k_charged_kept = 1000;         // of charged(), over all runs
-inline constexpr std::int64_t k_days_kept = 62;
-inline constexpr std::int64_t k_months_kept = 13;
-
 struct settings {
   std::filesystem::path folder;  // made with mode 0700
   std::size_t queue_max = k_queue_max;

@@ -1,0 +1,81 @@
+// What the ledger's callers and its commit thread share.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "gateway/ledger/journal.hpp"
+#include "gateway/ledger/label_clock.hpp"
+#include "gateway/ledger/ledger.hpp"
+#include "gateway/ledger/store.hpp"
+
+namespace weir::gateway::ledger {
+
+// Callbacks with what they are told, to be called without the lock.
+class answers final {
+ public:
+  void add(done callback, std::expected<void, fault> outcome) {
+    if (callback) waiting_.emplace_back(std::move(callback), outcome);
+  }
+  void call() {
+    for (auto& [callback, outcome] : std::exchange(waiting_, {})) callback(outcome);
+  }
+
+ private:
+  std::vector<std::pair<done, std::expected<void, fault>>> waiting_;
+};
+
+struct ledger::impl {
+  using clock = std::chrono::steady_clock;
+
+  impl(settings, std::unique_ptr<store>, contents on_disk, label_clock, recovery);
+  ~impl();
+
+  // Callers' side; `mutex` held. `counted`: against queue_max.
+  std::expected<void, fault> admit() const;
+  void enqueue(operation, bool counted, bool urgent);
+
+  // Commit thread's side.
+  void run();
+  bool take();  // moves the queue into `retained`; false: told to stop
+  void commit();
+  void publish(std::size_t operations, clock::duration took);
+  void publish_records(const operation&);
+  void fail(const store_error&);
+  void answer_all(fault);
+  bool reopen();
+
+  settings options;
+  std::unique_ptr<store> disk;
+  label_clock labels;
+  recovery found;
+
+  mutable std::mutex mutex;
+  std::condition_variable wake;
+  book live;  // ahead of the disk
+  std::vector<operation> queue;
+  std::size_t counted = 0;  // in the queue, against queue_max
+  bool urgent = false;      // somebody waits for what is in the queue
+  clock::time_point oldest{};
+  bool stopping = false;
+  key_table keys;  // as committed
+  tenant_table tenants;
+  std::vector<charged_reservation> charged;  // newest first; as open() left it
+  health_report state;
+  ledger_counters counts;
+  day_number swept = -1;
+
+  // Commit thread only.
+  journal durable;
+  std::vector<operation> retained;  // taken from the queue and not yet committed
+  std::int64_t retry_ms = 0;        // > 0: the disk is full
+
+  std::thread thread;  // last: sees everything above made
+};
+
+}  // namespace weir::gateway::ledger
