@@ -132,7 +132,7 @@ int serve(const std::filesystem::path& config_file, const config::gateway_config
     fmt::print(stderr, "weir: {}\n", routing.error());
     return cli::k_failed;
   }
-  fleet_services services{state.metrics, replies, {}, std::move(*routing)};
+  fleet_services services{state.metrics, replies, {}, std::move(*routing), state.keys};
   // Targets let go of the index before it ends.
   const struct last_snapshot {
     snapshot_holder& held;
@@ -173,6 +173,7 @@ int serve(const std::filesystem::path& config_file, const config::gateway_config
   const auto cut = drain(signals, server, std::chrono::milliseconds(grace_ms));
   server.stop();
   services.routing->close_store();
+  state.keys.money.reset();
   observe::flush_logs();
   fmt::print(stderr, "stopped, {} requests cut\n", cut);
   return cut == 0 ? cli::k_ok : cli::k_streams_cut;

@@ -2,6 +2,7 @@
 // error type and code. Immutable; any thread.
 #pragma once
 
+#include <cstdint>
 #include <expected>
 #include <string>
 #include <string_view>
@@ -15,6 +16,11 @@ enum class errc {
   unsupported,         // valid OpenAI, but no target of this model can do it
   missing_key,         // no credential where one is required
   invalid_key,         // a credential that is not known; says no more than that
+  requests_limited,    // the key's requests a minute or at once
+  tokens_limited,      // the key's tokens a minute
+  budget_exhausted,    // the key's money for the day or month
+  limit_too_small,     // more than the key's whole limit: it will never pass
+  ledger_unavailable,  // budgets cannot be kept: keys with one wait
   forbidden,           // known key, not allowed here
   model_not_found,     // no such model for this key
   unknown_url,         // no such path
@@ -37,7 +43,8 @@ struct error {
   errc code;
   std::string
       message;  // for the client: what was wrong and what to do; never a secret, never another tenant's data
-  std::string param;  // the request field at fault, or empty
+  std::string param;                // the request field at fault, or empty
+  std::int64_t retry_after_ms = 0;  // when the same request may pass; 0: not known
 };
 
 template <class T>

@@ -132,11 +132,29 @@ route::sharing to_sharing(std::string_view name) {
 }
 
 // So that replicas' events are understood from the first on.
-void learn_scopes(const config::gateway_config& config, route::scope_table& scopes) {
+void learn_scopes(const config::gateway_config& config, const auth::key_ring& keys,
+                  route::scope_table& scopes) {
   const auto how = to_sharing(config.routing.sharing);
   scopes.learn(auth::loopback_identity(), how);
-  for (const auto& key : config.auth.keys)
-    scopes.learn({.name = key.name, .tenant = key.tenant, .models = {}}, how);
+  for (const auto& key : keys.all()) {
+    scopes.learn({.name = key.name, .tenant = key.tenant}, route::sharing_of(key.terms.sharing, how));
+  }
+}
+
+limits::target_prices to_prices(const config::terms_config& terms) {
+  limits::target_prices out;
+  const auto convert = [](const std::optional<double>& usd) -> std::optional<policy::limits::usd_pico> {
+    if (!usd) return std::nullopt;
+    return policy::limits::per_token(*usd);
+  };
+  for (const auto& tier : terms.prices) {
+    out.tiers.push_back({tier.prompt_tokens_min,
+                         {.fresh = convert(tier.fresh_usd),
+                          .cache_read = convert(tier.cached_usd),
+                          .cache_write = convert(tier.cache_write_usd),
+                          .output = convert(tier.output_usd)}});
+  }
+  return out;
 }
 
 route::model_terms to_terms(const config::routing_config& routing, const config::model_config& model) {
@@ -213,6 +231,7 @@ std::expected<std::shared_ptr<model_entry>, std::string> make_entry(const config
     } else {
       target = snap.replicas.at(name).target;
     }
+    entry->prices.push_back(to_prices(configured.terms));
     entry->context_tokens = std::max(entry->context_tokens, target->view().context_tokens);
     targets.push_back({std::move(target), std::move(*state)});
   }
@@ -250,7 +269,8 @@ const model_entry* snapshot::find_model(std::string_view name) const {
 }
 
 std::string check_credentials(const config::gateway_config& config) {
-  if (const auto keys = auth::key_store::make(config.auth); !keys) return keys.error();
+  limits::account_table accounts;
+  if (const auto usable = auth::key_ring(accounts).configure(config.auth); !usable) return usable.error();
   for (const auto& target : config.targets) {
     if (!target.is_http) continue;
     if (const auto usable = upstream::check_credentials(target); !usable) {
@@ -265,16 +285,13 @@ std::string check_credentials(const config::gateway_config& config) {
 
 std::expected<std::shared_ptr<const snapshot>, std::string> build_snapshot(
     const config::gateway_config& config, const snapshot* previous, fleet_services& services) {
-  auto keys = auth::key_store::make(config.auth);
-  if (!keys) return std::unexpected(keys.error());
   auto replicas = open_replicas(config, previous, services);
   if (!replicas) return std::unexpected(replicas.error());
   auto engines = open_engines(config, previous);
   if (!engines) return std::unexpected(engines.error());
   auto next = std::make_shared<snapshot>();
   next->config = config;
-  next->keys = std::move(*keys);
-  learn_scopes(config, services.routing->scopes());
+  learn_scopes(config, services.keys.ring, services.routing->scopes());
   next->engines = std::move(*engines);
   next->replicas = std::move(*replicas);
   const auto now = std::chrono::system_clock::now().time_since_epoch();

@@ -1,4 +1,4 @@
-// What requests are served with: configuration, keys and targets as one immutable snapshot. A request pins
+// What requests are served with: configuration and targets as one immutable snapshot. A request pins
 // the snapshot it started with; a reload swaps the whole or nothing. Threads: a snapshot is immutable but for
 // what its routers learn; snapshot_holder may be read and swapped by any thread.
 #pragma once
@@ -12,9 +12,11 @@
 #include <string_view>
 #include <vector>
 
-#include "gateway/auth/key_store.hpp"
+#include "gateway/auth/identity.hpp"
 #include "gateway/config/config.hpp"
 #include "gateway/http/byte_budget.hpp"
+#include "gateway/limits/key_services.hpp"
+#include "gateway/limits/ticket.hpp"
 #include "gateway/observe/metrics.hpp"
 #include "gateway/route/model_router.hpp"
 #include "gateway/route/services.hpp"
@@ -30,6 +32,7 @@ struct fleet_services {
   http::byte_budget& reply_budget;
   upstream::resolver names;
   std::unique_ptr<route::services> routing;
+  limits::key_services& keys;
 };
 
 struct model_entry {
@@ -37,6 +40,7 @@ struct model_entry {
   std::int64_t created_s = 0;
   std::int64_t context_tokens = 0;  // the largest of its targets
   std::unique_ptr<route::model_router> router;
+  std::vector<limits::target_prices> prices;  // of the router's targets, in their order
 };
 
 struct http_replica {
@@ -46,7 +50,6 @@ struct http_replica {
 
 struct snapshot {
   config::gateway_config config;
-  auth::key_store keys;
   std::map<std::string, std::shared_ptr<upstream::engine_upstream>, std::less<>> engines;  // by target name
   std::map<std::string, http_replica, std::less<>> replicas;                               // by target name
   std::vector<std::shared_ptr<const model_entry>> models;  // in the file's order

@@ -30,6 +30,7 @@ std::string needs_restart(const config::gateway_config& running, const config::g
   compare("limits.body_idle_timeout_ms", a.body_idle_timeout_ms, b.body_idle_timeout_ms);
   compare("limits.keep_alive_idle_ms", a.keep_alive_idle_ms, b.keep_alive_idle_ms);
   compare("limits.write_idle_timeout_ms", a.write_idle_timeout_ms, b.write_idle_timeout_ms);
+  compare("auth.ledger_dir", running.auth.ledger_dir, wanted.auth.ledger_dir);
   compare("routing.state_dir", running.routing.state_dir, wanted.routing.state_dir);
   compare("routing.index_bytes", running.routing.index_bytes, wanted.routing.index_bytes);
   compare("routing.prompt_memory_bytes", running.routing.prompt_memory_bytes,
@@ -38,6 +39,7 @@ std::string needs_restart(const config::gateway_config& running, const config::g
 }
 
 std::expected<void, std::string> reloader::start(const config::gateway_config& config) {
+  if (auto opened = services_.keys.open(config.auth); !opened) return opened;
   auto first = build_snapshot(config, nullptr, services_);
   if (!first) return std::unexpected(first.error());
   holder_.set(std::move(*first));
@@ -66,6 +68,10 @@ bool reloader::run() {
   auto next = build_snapshot(*wanted, running.get(), services_);
   if (!next) {
     spdlog::error("reload refused, the running configuration stays: {}", next.error());
+    return false;
+  }
+  if (const auto taken = services_.keys.ring.configure(wanted->auth); !taken) {
+    spdlog::error("reload refused, the running configuration stays: {}", taken.error());
     return false;
   }
   apply(std::move(*next));

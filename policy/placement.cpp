@@ -1,6 +1,8 @@
 #include "policy/placement.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <compare>
 #include <limits>
 #include <vector>
 
@@ -8,7 +10,7 @@ namespace weir::policy {
 
 namespace {
 
-constexpr double k_as_they_came = -std::numeric_limits<double>::infinity();
+constexpr double k_classes_gained_max = 1000;
 
 double least_work(const waiting_request& r, std::span<const target_view> targets) noexcept {
   double least = static_cast<double>(r.facts.prompt_tokens);
@@ -26,19 +28,37 @@ double fastest_rate(std::span<const target_view> targets) noexcept {
   return rate;
 }
 
+int effective_class(const waiting_request& request, const placement_terms& terms) noexcept {
+  if (terms.class_ageing_s <= 0) return request.priority;
+  const double gained = std::min(request.class_waited_s / terms.class_ageing_s, k_classes_gained_max);
+  return request.priority + static_cast<int>(gained);
+}
+
 std::vector<std::size_t> in_order(std::span<const target_view> targets,
                                   std::span<const waiting_request> waiting, const placement_terms& terms) {
   const double rate = fastest_rate(targets);
-  std::vector<double> keys(waiting.size());
+  struct rank {
+    int lower_class;
+    double lead_steps;
+    double work;
+
+    auto operator<=>(const rank&) const = default;
+  };
+  std::vector<rank> ranks;
   std::vector<std::size_t> order(waiting.size());
   for (std::size_t i = 0; i < waiting.size(); ++i) {
-    const double work = least_work(waiting[i], targets);
-    keys[i] = (work > terms.long_tokens ? 0 : work) - terms.ageing * rate * waiting[i].waited_s;
-    if (!may_wait(waiting[i].how.kind)) keys[i] = k_as_they_came;
     order[i] = i;
+    const auto& w = waiting[i];
+    if (!may_wait(w.how.kind)) {
+      ranks.push_back({std::numeric_limits<int>::min(), 0, 0});
+      continue;
+    }
+    const double work = least_work(w, targets);
+    ranks.push_back({-effective_class(w, terms), std::floor(w.lead_tokens / (rate * terms.lead_step_s)),
+                     (work > terms.long_tokens ? 0 : work) - terms.ageing * rate * w.waited_s});
   }
   std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return keys[a] < keys[b]; });
+                   [&](std::size_t a, std::size_t b) { return ranks[a] < ranks[b]; });
   return order;
 }
 

@@ -2,9 +2,11 @@
 // it too early can neither be overtaken by a short one nor moved to a replica that falls idle. Requests
 // therefore stay at the gateway while every replica they would choose has more than `hold_s` of prefill work,
 // and are placed in one order over the whole pool:
-//   least uncached work first, minus `ageing` * the work that fits into the time waited, so that none
-//   starves; requests longer than `long_tokens` first of all, since short ones can avoid the replica that
-//   they take.
+//   a higher priority class first, where a class that got nothing for class_ageing_s counts as one more;
+//   in a class tenants that got less than others first (fair_share.hpp), in steps of lead_step_s of work;
+//   among equals least uncached work first, minus `ageing` * the work that fits into the time waited, so that
+//   none starves; requests longer than `long_tokens` first of all, since short ones can avoid the replica
+//   that they take.
 // Each request chooses by the score, counting the work of those placed before it in the same pass; a request
 // whose choice is still busy keeps its virtual place there and waits.
 //
@@ -30,6 +32,8 @@ struct placement_terms {
   double hold_max_s = 30;       // waited longer: dispatched to its choice however busy
   double ageing = 1;            // share of the time waited that counts against the work
   double long_tokens = 61'440;  // uncached
+  double class_ageing_s = 10;   // waiting that counts as one class
+  double lead_step_s = 1;       // of work: tenants that differ by less count as equal
 };
 
 struct waiting_request {
@@ -40,6 +44,9 @@ struct waiting_request {
   std::span<const bool> excluded;         // one per target, or empty: by a rule for this request
   double waited_s = 0;
   std::uint64_t seed = 0;
+  int priority = 0;           // class; higher first
+  double class_waited_s = 0;  // since its class got something
+  double lead_tokens = 0;     // of its tenant over the least served one
 };
 
 struct placed {

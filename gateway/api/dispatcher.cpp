@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <boost/beast/http/verb.hpp>
+#include <ctime>
 
 #include "gateway/api/error_body.hpp"
 
@@ -62,7 +63,9 @@ task<void> endpoint_dispatcher::serve(http::exchange& ex) {
   }
   auth::identity caller;
   if (found.route->needs == access::key) {
-    auto known = auth::authenticate(head, ex.peer(), snap->keys, snap->config.auth.loopback_open);
+    const auto keys = state_.keys.ring.store();
+    auto known =
+        auth::authenticate(head, ex.peer(), *keys, snap->config.auth.loopback_open, std::time(nullptr));
     if (!known) {
       co_await refuse(ex, probe, std::move(known.error()), std::string());
       co_return;

@@ -20,6 +20,7 @@ namespace weir::gateway::api {
 struct server_state {
   snapshot_holder snapshots;
   observe::metrics metrics;
+  limits::key_services keys;
   std::atomic<bool> draining = false;
 };
 

@@ -7,6 +7,9 @@ namespace weir::gateway::api {
 
 namespace {
 
+constexpr std::int64_t k_retry_ms = 1000;  // where nothing better is known
+constexpr std::int64_t k_retry_patience_ms = 60'000;
+
 void append_or_null(std::string& out, std::string_view text) {
   if (text.empty()) {
     out += "null";
@@ -56,6 +59,17 @@ std::string_view code_of(int status) {
   }
 }
 
+// SDKs prefer milliseconds, and wait by themselves for at most a minute: a longer time is told and not waited
+// for.
+void append_retry(http::header_list& out, const error& e, const errc_info& row) {
+  const std::int64_t wait_ms = e.retry_after_ms > 0 ? e.retry_after_ms : row.status == 503 ? k_retry_ms : 0;
+  if (wait_ms > 0) out.emplace_back("retry-after", std::to_string((wait_ms + 999) / 1000));
+  if (e.retry_after_ms > 0) out.emplace_back("retry-after-ms", std::to_string(wait_ms));
+  const bool limit = row.status == 429 || e.code == errc::limit_too_small;
+  if (!limit) return;
+  out.emplace_back("x-should-retry", row.retryable && wait_ms <= k_retry_patience_ms ? "true" : "false");
+}
+
 }  // namespace
 
 std::string error_json(const error& e) {
@@ -70,7 +84,7 @@ std::string error_json(int status, std::string_view message) {
 http::reply error_reply(const error& e) {
   const auto& row = info(e.code);
   http::reply r{.status = row.status, .body = error_json(e)};
-  if (row.status == 503) r.headers.emplace_back("retry-after", "1");
+  append_retry(r.headers, e, row);
   if (row.status == 401) r.headers.emplace_back("www-authenticate", "Bearer");
   return r;
 }

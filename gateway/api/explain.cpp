@@ -16,18 +16,15 @@ struct question {
   auth::identity caller;
 };
 
-// The identity that a request with this configured key would have; the one of a client on this machine where
+// The identity that a request with this key would have; the one of a client on this machine where
 // none is named.
-auth::identity identity_of(const std::string& key, const config::auth_config& config) {
-  for (const auto& k : config.keys) {
-    if (k.name == key) return {.name = k.name, .tenant = k.tenant, .models = {}};
-  }
-  return auth::loopback_identity();
+auth::identity identity_of(const std::string& key, const auth::key_ring& keys) {
+  return keys.named(key).value_or(auth::loopback_identity());
 }
 
 // The request itself, or {"tenant": ..., "key": ..., "request": {...}}.
-result<question> read_question(std::string body, const config::auth_config& config) {
-  question out{.call = {}, .caller = identity_of({}, config)};
+result<question> read_question(std::string body, const auth::key_ring& keys) {
+  question out{.call = {}, .caller = auth::loopback_identity()};
   {
     const auto document = json_document::parse(body);
     if (!document) return std::unexpected(document.error());
@@ -38,7 +35,7 @@ result<question> read_question(std::string body, const config::auth_config& conf
       in.text("key", key);
       in.text("tenant", tenant);
       if (!in.ok()) return std::unexpected(*in.first_error());
-      out.caller = identity_of(key, config);
+      out.caller = identity_of(key, keys);
       if (!tenant.empty()) out.caller.tenant = tenant;
       body = simdjson::minify(*wrapped);
     }
@@ -93,7 +90,7 @@ task<void> serve_explain(request_context& context) {
     co_await relay::refuse(context, body.error());
     co_return;
   }
-  auto asked = read_question(std::move(*body), context.snap->config.auth);
+  auto asked = read_question(std::move(*body), context.state.keys.ring);
   if (!asked) {
     co_await relay::refuse(context, asked.error());
     co_return;

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "gateway/api/json.hpp"
@@ -16,6 +18,8 @@ using simdjson::dom::object;
 // A parser keeps the memory of its largest document. Taking it anew for a long prompt costs more than
 // parsing.
 constexpr std::size_t k_kept_parser_bytes_max = 8 << 20;
+
+constexpr std::int64_t k_count_max = std::int64_t{1} << 31;  // nobody means more; products stay in range
 
 bool holds_image(object message) {
   simdjson::dom::array parts;
@@ -54,6 +58,32 @@ bool forces_tool(const field_reader& in) {
   return !choice->get(form) && (form.at_key("mode").get(word) || word != "auto");
 }
 
+// A count as any target may read it: whole, or with a fraction; 0 where it is no positive number.
+std::int64_t count_in(const field_reader& in, std::string_view key) {
+  const auto value = in.find(key);
+  std::int64_t whole = 0;
+  double number = 0;
+  if (!value) return 0;
+  if (!value->get(whole)) return std::clamp<std::int64_t>(whole, 0, k_count_max);
+  if (value->get(number) || !(number > 0)) return value->is_uint64() ? k_count_max : 0;
+  return number >= static_cast<double>(k_count_max) ? k_count_max
+                                                    : static_cast<std::int64_t>(std::ceil(number));
+}
+
+// Prompts of a completions request: one, or the entries of a list that is not one list of ids.
+std::int64_t prompts_in(const field_reader& in) {
+  const auto value = in.find("prompt");
+  simdjson::dom::array list;
+  if (!value || value->get(list) || list.size() == 0 || list.at(0).is_number()) return 1;
+  return static_cast<std::int64_t>(list.size());
+}
+
+void read_extent(const field_reader& in, generation_call& out) {
+  out.output_tokens_max = std::max(count_in(in, "max_tokens"), count_in(in, "max_completion_tokens"));
+  const auto each = std::max({std::int64_t{1}, count_in(in, "n"), count_in(in, "best_of")});
+  out.choices = std::min(each * prompts_in(in), k_count_max);
+}
+
 void name_session(generation_call& call, std::string_view name) {
   if (name.size() <= k_session_bytes_max) call.session = name;
 }
@@ -72,6 +102,7 @@ void read_call(object root, generation_call& out, std::optional<error>& fault) {
   if (out.cache_salt.size() > k_cache_salt_bytes_max) {
     in.fail("cache_salt", fmt::format("may hold at most {} bytes", k_cache_salt_bytes_max));
   }
+  read_extent(in, out);
   std::string_view session;
   if (const auto named = in.find("prompt_cache_key"); named && !named->get(session))
     name_session(out, session);

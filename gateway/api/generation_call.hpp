@@ -23,6 +23,8 @@ struct generation_call {
   bool stream = false;
   bool include_usage = false;  // the client wants the usage event of a stream
   bool has_tools = false;
+  std::int64_t output_tokens_max = 0;  // of one choice; 0: the client names none
+  std::int64_t choices = 1;            // answers asked for, over all prompts
   std::string cache_salt;  // the client's own; longer ones than k_cache_salt_bytes_max are an error
   // What the client calls the conversation that this goes on with (prompt_cache_key or a session header):
   // compared only, within one API key. Longer ones than k_session_bytes_max are ignored.

@@ -25,7 +25,8 @@ struct generation_options {
   bool include_usage = false;
   std::int64_t n = 1;
   std::optional<std::int64_t> max_tokens;
-  std::optional<float> temperature;  // absent: the model's own default
+  std::int64_t max_tokens_unasked = 0;  // at most so many where the client names no number; 0: what fits
+  std::optional<float> temperature;     // absent: the model's own default
   std::optional<float> top_p;
   std::optional<std::int64_t> top_k;
   float min_p = 0;

@@ -23,6 +23,7 @@ struct token_usage {
   std::int64_t prompt_tokens = 0;      // once, whatever the number of choices
   std::int64_t completion_tokens = 0;  // tokens delivered, over all choices; the end-of-turn token is not one
   std::int64_t cached_tokens = -1;     // of the prompt, as an upstream says; -1 = not known
+  std::int64_t cache_write_tokens = -1;  // likewise: of the prompt, newly kept, where that has a price
 };
 
 class response_writer {

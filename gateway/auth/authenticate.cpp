@@ -29,9 +29,9 @@ std::string_view presented_key(const http::request_head& head) {
 }  // namespace
 
 result<identity> authenticate(const http::request_head& head, const http::peer_info& peer,
-                              const key_store& keys, bool loopback_open) {
+                              const key_store& keys, bool loopback_open, std::int64_t now_s) {
   const auto key = presented_key(head);
-  if (const auto* known = keys.find(key)) return *known;
+  if (const auto* known = keys.find(key, now_s)) return *known;
   if (loopback_open && peer.loopback) return loopback_identity();
   if (key.empty()) {
     return fail(errc::missing_key, "no API key: send it as 'Authorization: Bearer KEY'");

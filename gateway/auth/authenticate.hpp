@@ -9,8 +9,8 @@ namespace weir::gateway::auth {
 
 // The caller's identity, or missing_key, invalid_key. Accepts `Authorization: Bearer KEY` and `x-api-key:
 // KEY`. With `loopback_open`, a client on this machine whose key is absent or unknown is the identity
-// "loopback".
+// "loopback". `now_s`: Unix time.
 result<identity> authenticate(const http::request_head& head, const http::peer_info& peer,
-                              const key_store& keys, bool loopback_open);
+                              const key_store& keys, bool loopback_open, std::int64_t now_s);
 
 }  // namespace weir::gateway::auth

@@ -14,6 +14,7 @@
 #include <stdexcept>
 
 #include "gateway/auth/private_file.hpp"
+#include "gateway/limits/account.hpp"
 
 namespace weir::gateway::auth {
 
@@ -25,11 +26,17 @@ void fill_random(unsigned char* out, int size) {
 
 }  // namespace
 
+std::shared_ptr<const key_terms> identity::no_terms() {
+  static const auto k_none = std::make_shared<const key_terms>();
+  return k_none;
+}
+
 identity loopback_identity() {
-  return {.name = "loopback", .tenant = "loopback", .models = {}};
+  return {.name = "loopback", .tenant = "loopback"};
 }
 
 bool identity::may_use(std::string_view model) const {
+  const auto& models = terms->models;
   return models.empty() || std::find(models.begin(), models.end(), model) != models.end();
 }
 
@@ -106,24 +113,38 @@ std::string generate_key() {
   return key;
 }
 
-std::expected<key_store, std::string> key_store::make(const config::auth_config& config) {
-  key_store store;
-  if (config.keys.empty()) return store;
-  auto secret = read_secret(config.secret_file);
-  if (!secret) return std::unexpected(secret.error());
-  store.secret_ = std::move(*secret);
+key_store::key_store(std::string secret, std::span<const key_record> records,
+                     const std::function<std::int64_t(std::string_view tenant)>& weight_of,
+                     limits::account_table& accounts)
+    : secret_(std::move(secret)) {
+  for (const auto& key : records) {
+    if (key.revoked) continue;
+    const identity who{.name = key.name,
+                       .tenant = key.tenant,
+                       .weight = weight_of(key.tenant),
+                       .terms = std::make_shared<const key_terms>(key.terms),
+                       .account = accounts.of(key.id)};
+    keys_.emplace(key.digest, entry{who});
+    if (key.previous_digest) keys_.emplace(*key.previous_digest, entry{who, key.previous_until_s});
+  }
+}
+
+const identity* key_store::find(std::string_view presented_key, std::int64_t now_s) const {
+  if (keys_.empty() || presented_key.empty() || presented_key.size() > k_key_bytes_max) return nullptr;
+  const auto found = keys_.find(key_digest(secret_, presented_key));
+  if (found == keys_.end()) return nullptr;
+  const auto& [who, until_s] = found->second;
+  return until_s == 0 || now_s < until_s ? &who : nullptr;
+}
+
+std::expected<std::vector<key_record>, std::string> records_of(const config::auth_config& config) {
+  std::vector<key_record> out;
   for (const auto& key : config.keys) {
     const auto d = from_hex(key.digest);
     if (!d) return std::unexpected(fmt::format("key '{}': the digest is not 64 hex digits", key.name));
-    store.keys_.emplace(*d, identity{key.name, key.tenant, key.models});
+    out.push_back({.id = key.name, .name = key.name, .tenant = key.tenant, .digest = *d, .terms = key.terms});
   }
-  return store;
-}
-
-const identity* key_store::find(std::string_view presented_key) const {
-  if (keys_.empty() || presented_key.empty() || presented_key.size() > k_key_bytes_max) return nullptr;
-  const auto found = keys_.find(key_digest(secret_, presented_key));
-  return found == keys_.end() ? nullptr : &found->second;
+  return out;
 }
 
 }  // namespace weir::gateway::auth

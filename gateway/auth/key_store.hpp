@@ -1,18 +1,25 @@
 // API keys as digests: HMAC-SHA-256 of the presented key under the server's secret, looked up by the full
 // digest. The key itself is never stored, logged or compared byte by byte, so neither a leaked file nor
-// timing reveals one. Immutable once made; any thread.
+// timing reveals one. A store is immutable once made; any thread.
 #pragma once
 
 #include <expected>
 #include <filesystem>
+#include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
+#include "gateway/auth/identity.hpp"
 #include "gateway/auth/key_terms.hpp"
 #include "gateway/config/config.hpp"
+
+namespace weir::gateway::limits {
+class account_table;
+}
 
 namespace weir::gateway::auth {
 
@@ -20,32 +27,32 @@ inline constexpr std::size_t k_key_bytes_max = 512;    // a presented key; longe
 inline constexpr std::size_t k_secret_bytes_min = 32;  // of the server secret
 inline constexpr std::size_t k_secret_bytes_max = 4096;
 
-struct identity {
-  std::string name;  // of the key, for logs and metrics
-  std::string tenant;
-  std::vector<std::string> models;  // empty = all
-
-  bool may_use(std::string_view model) const;
-};
-
-// Of clients on this machine where they need no key.
-identity loopback_identity();
-
 class key_store final {
  public:
-  // Keys and secret are read once. The error says which file or entry and what to do; it never holds a
-  // secret.
-  static std::expected<key_store, std::string> make(const config::auth_config& config);
+  // `records` are all keys that open, revoked ones left out; `accounts` outlives the making. Of two records
+  // with one digest the first counts.
+  key_store(std::string secret, std::span<const key_record> records,
+            const std::function<std::int64_t(std::string_view tenant)>& weight_of,
+            limits::account_table& accounts);
+  key_store() = default;  // no key opens
 
-  const identity* find(std::string_view presented_key) const;
+  // The caller of a presented key; null: not known, or the digest before a rotation whose time is over.
+  const identity* find(std::string_view presented_key, std::int64_t now_s) const;
 
  private:
   struct first_bytes {
     std::size_t operator()(const digest& d) const noexcept;
   };
+  struct entry {
+    identity who;
+    std::int64_t until_s = 0;  // 0: for good
+  };
   std::string secret_;
-  std::unordered_map<digest, identity, first_bytes> keys_;
+  std::unordered_map<digest, entry, first_bytes> keys_;
 };
+
+// The keys of the configuration file as records. The error says which entry and what to do.
+std::expected<std::vector<key_record>, std::string> records_of(const config::auth_config& config);
 
 digest key_digest(std::string_view secret, std::string_view key);
 std::string to_hex(const digest& d);

@@ -4,9 +4,11 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "gateway/auth/key_terms.hpp"
 #include "policy/rules.hpp"
 
 namespace weir::gateway::config {
@@ -29,6 +31,12 @@ struct listen_config {
   mark at;
 };
 
+struct admin_config {
+  std::filesystem::path key_file;  // 0600, one line: who may change keys; empty: nobody
+  std::vector<std::string> hosts;  // Host values besides localhost and loopback addresses
+  mark at;
+};
+
 struct limits_config {
   std::int64_t body_bytes = 64LL << 20;         // largest request body of any route
   std::int64_t body_budget_bytes = 1LL << 30;   // all bodies held at once; beyond it 503
@@ -44,21 +52,24 @@ struct limits_config {
   std::int64_t reply_bytes = 64LL << 20;  // one whole reply of a target; beyond it 502
   std::int64_t event_bytes = 1LL << 20;   // one event of a stream; beyond it the stream ends
   std::int64_t stream_budget_bytes = 1LL
-                                     << 30;  // all replies held at once; beyond it the one that grows ends
+                                     << 30;   // all replies held at once; beyond it the one that grows ends
+  std::int64_t default_output_tokens = 4096;  // set aside where a request names no max_tokens
 };
 
 struct key_config {
   std::string name;  // shown in logs and metrics instead of the key
   std::string tenant;
-  std::string digest;               // 64 hex digits: HMAC-SHA-256 of the key under the server secret
-  std::vector<std::string> models;  // empty = all
+  std::string digest;  // 64 hex digits: HMAC-SHA-256 of the key under the server secret
+  auth::key_terms terms;
   mark at;
 };
 
 struct auth_config {
   bool loopback_open = false;         // clients on this machine need no key; any key they send is accepted
-  std::filesystem::path secret_file;  // 0600, 32 bytes or more; needed when there are keys
+  std::filesystem::path secret_file;  // 0600, 32 bytes or more; needed when there are keys or a ledger
+  std::filesystem::path ledger_dir;   // keys made at run time and budgets live there; empty: neither
   std::vector<key_config> keys;
+  std::vector<auth::tenant_record> tenants;  // those with a weight
   mark at;
 };
 
@@ -111,15 +122,24 @@ struct cache_config {
   friend bool operator==(const cache_config&, const cache_config&) = default;
 };
 
+// Prices of a million tokens where the prompt has at least so many.
+struct price_tier_config {
+  std::int64_t prompt_tokens_min = 0;
+  std::optional<double> fresh_usd;
+  std::optional<double> cached_usd;
+  std::optional<double> cache_write_usd;
+  std::optional<double> output_usd;
+
+  friend bool operator==(const price_tier_config&, const price_tier_config&) = default;
+};
+
 // What a target costs and how fast it is until that is learnt.
 struct terms_config {
   bool hosted = false;  // somebody else's: traffic leaves the site, and has a price
   std::int64_t prefill_tokens_per_s = 0;
   std::int64_t ttft_base_ms = 20;
-  double usd_per_hour = 3.6;  // of a replica
-  double fresh_usd_per_mtok = 0;
-  double cached_usd_per_mtok = 0;
-  double output_usd_per_mtok = 0;
+  double usd_per_hour = 3.6;              // of a replica
+  std::vector<price_tier_config> prices;  // of tokens; empty: none known
   double quality = 1;
   std::int64_t metrics_interval_ms = 0;  // how often /metrics is read; 0: never
   std::string metrics_path = "/metrics";
@@ -179,7 +199,8 @@ struct log_config {
 struct gateway_config {
   listen_config listen{.port = 8080};
   listen_config admin{.port = 9090};  // metrics; loopback only
-  std::int64_t io_threads = 0;        // 0 = cores
+  admin_config admin_access;
+  std::int64_t io_threads = 0;  // 0 = cores
   limits_config limits;
   auth_config auth;
   log_config log;

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "gateway/config/read_keys.hpp"
 #include "gateway/config/read_routing.hpp"
 #include "gateway/config/reader.hpp"
 
@@ -59,20 +60,7 @@ void read_limits(map_reader& in, limits_config& out) {
   in.bytes("reply_bytes", out.reply_bytes, {1024, 1LL << 30});
   in.bytes("event_bytes", out.event_bytes, {1024, 64LL << 20});
   in.bytes("stream_budget_bytes", out.stream_budget_bytes, {1 << 20, k_tebibyte});
-}
-
-void read_auth(map_reader& in, auth_config& out) {
-  out.at = in.at();
-  in.flag("loopback_open", out.loopback_open);
-  in.file_path("secret_file", out.secret_file);
-  in.map_list("keys", [&](map_reader& key) {
-    key_config k{.at = key.at()};
-    key.text("name", k.name);
-    key.text("tenant", k.tenant);
-    key.text("digest", k.digest);
-    key.text_list("models", k.models);
-    out.keys.push_back(std::move(k));
-  });
+  in.integer("default_output_tokens", out.default_output_tokens, {1, 1LL << 40});
 }
 
 void read_http_target(map_reader& in, http_target_config& out) {
@@ -113,7 +101,12 @@ void read_target(map_reader& in, target_config& out) {
 void read_top(map_reader& in, gateway_config& out) {
   read_listen(in, "listen", out.listen);
   in.map("tls", [&](map_reader& m) { read_tls(m, out.listen.tls); });
-  in.map("admin", [&](map_reader& m) { read_listen(m, "listen", out.admin); });
+  in.map("admin", [&](map_reader& m) {
+    read_listen(m, "listen", out.admin);
+    out.admin_access.at = m.at();
+    m.file_path("key_file", out.admin_access.key_file);
+    m.text_list("hosts", out.admin_access.hosts);
+  });
   in.integer("io_threads", out.io_threads, {0, 1024});
   in.map("limits", [&](map_reader& m) { read_limits(m, out.limits); });
   in.map("auth", [&](map_reader& m) { read_auth(m, out.auth); });

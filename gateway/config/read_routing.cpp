@@ -9,6 +9,7 @@ namespace {
 constexpr std::int64_t k_tokens_max = 1LL << 40;
 constexpr std::int64_t k_milliseconds_max = 24LL * 3600 * 1000;
 constexpr double k_usd_max = 1e9;
+constexpr double k_usd_per_mtok_max = 1e6;
 
 void read_match(map_reader& in, policy::rule_match& out) {
   in.text_list("models", out.models);
@@ -21,6 +22,28 @@ void read_match(map_reader& in, policy::rule_match& out) {
   if (out.prompt_tokens_max > 0 && out.prompt_tokens_max < out.prompt_tokens_min) {
     in.fail("prompt_tokens_max", "is below prompt_tokens_min");
   }
+}
+
+void read_tier(map_reader& in, price_tier_config& out) {
+  in.maybe_number("fresh_usd_per_mtok", out.fresh_usd, 0, k_usd_per_mtok_max);
+  in.maybe_number("cached_usd_per_mtok", out.cached_usd, 0, k_usd_per_mtok_max);
+  in.maybe_number("cache_write_usd_per_mtok", out.cache_write_usd, 0, k_usd_per_mtok_max);
+  in.maybe_number("output_usd_per_mtok", out.output_usd, 0, k_usd_per_mtok_max);
+}
+
+void read_prices(map_reader& in, std::vector<price_tier_config>& out) {
+  price_tier_config base;
+  read_tier(in, base);
+  if (base != price_tier_config{}) out.push_back(base);
+  in.map_list("tiers", [&](map_reader& m) {
+    price_tier_config tier;
+    m.integer("prompt_tokens_min", tier.prompt_tokens_min, {1, k_tokens_max});
+    read_tier(m, tier);
+    if (tier.prompt_tokens_min <= (out.empty() ? 0 : out.back().prompt_tokens_min)) {
+      m.fail("prompt_tokens_min", "must be above that of the tier before");
+    }
+    out.push_back(tier);
+  });
 }
 
 }  // namespace
@@ -86,9 +109,7 @@ void read_terms(map_reader& in, terms_config& out) {
   });
   in.map("price", [&](map_reader& m) {
     m.number("usd_per_hour", out.usd_per_hour, 0, k_usd_max);
-    m.number("fresh_usd_per_mtok", out.fresh_usd_per_mtok, 0, k_usd_max);
-    m.number("cached_usd_per_mtok", out.cached_usd_per_mtok, 0, k_usd_max);
-    m.number("output_usd_per_mtok", out.output_usd_per_mtok, 0, k_usd_max);
+    read_prices(m, out.prices);
   });
   in.number("quality", out.quality, 0.001, 1000);
   in.map("metrics", [&](map_reader& m) {

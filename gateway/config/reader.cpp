@@ -148,6 +148,16 @@ void map_reader::maybe_flag(std::string_view key, std::optional<bool>& out) {
   out = value;
 }
 
+void map_reader::maybe_number(std::string_view key, std::optional<double>& out, double min, double max) {
+  if (!has(key)) {
+    find(key);
+    return;
+  }
+  double value = 0;
+  number(key, value, min, max);
+  out = value;
+}
+
 void map_reader::number(std::string_view key, double& out, double min, double max) {
   std::string value;
   if (!scalar(key, value)) return;

@@ -42,6 +42,7 @@ class map_reader final {
   void flag(std::string_view key, bool& out);
   void integer(std::string_view key, std::int64_t& out, int_range range);
   void number(std::string_view key, double& out, double min, double max);
+  void maybe_number(std::string_view key, std::optional<double>& out, double min, double max);
   void maybe_flag(std::string_view key, std::optional<bool>& out);
   void bytes(std::string_view key, std::int64_t& out, int_range range);  // 1024, 64KiB, 256MiB, 1GiB
   void file_path(std::string_view key, std::filesystem::path& out);

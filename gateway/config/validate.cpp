@@ -59,14 +59,16 @@ class checker {
     const auto api = boost::asio::ip::make_address(config_.listen.address, ec);
     if (ec)
       fail(config_.listen.at, "listen", fmt::format("'{}' is not a numeric address", config_.listen.address));
-    if (!ec && !api.is_loopback() && config_.auth.keys.empty()) {
+    const bool keyless = config_.auth.keys.empty() && config_.auth.ledger_dir.empty();
+    if (!ec && !api.is_loopback() && keyless) {
       fail(config_.listen.at, "listen",
-           "an address that other machines reach needs auth.keys; add a key (weir keys new) or listen on "
-           "127.0.0.1");
+           "an address that other machines reach needs auth.keys (weir keys new) or auth.ledger_dir; or "
+           "listen "
+           "on 127.0.0.1");
     }
-    if (!ec && api.is_loopback() && config_.auth.keys.empty() && !config_.auth.loopback_open) {
+    if (!ec && api.is_loopback() && keyless && !config_.auth.loopback_open) {
       fail(config_.auth.at, "auth",
-           "needs keys (weir keys new) or loopback_open: true; without both nobody may call");
+           "needs keys (weir keys new), a ledger_dir or loopback_open: true; without them nobody may call");
     }
     const auto admin = boost::asio::ip::make_address(config_.admin.address, ec);
     if (ec) {
@@ -179,12 +181,28 @@ class checker {
     }
   }
 
+  void check_tenants() {
+    std::set<std::string> names;
+    for (std::size_t i = 0; i < config_.auth.tenants.size(); ++i) {
+      const auto key = fmt::format("auth.tenants[{}].name", i);
+      const auto& name = config_.auth.tenants[i].name;
+      check_name(name, config_.auth.at, key);
+      if (!names.insert(name).second) fail(config_.auth.at, key, fmt::format("'{}' is taken", name));
+    }
+  }
+
   void check_keys() {
     const auto& auth = config_.auth;
     if (!auth.keys.empty() && auth.secret_file.empty()) {
       fail(auth.at, "auth.secret_file", "keys need the server secret that their digests were made with");
     }
-    if (!auth.keys.empty()) check_file(auth.secret_file, auth.at, "auth.secret_file");
+    if (!auth.ledger_dir.empty() && auth.secret_file.empty()) {
+      fail(auth.at, "auth.secret_file",
+           "a ledger_dir needs the server secret that digests of its keys are made with");
+    }
+    check_file(auth.secret_file, auth.at, "auth.secret_file");
+    check_file(config_.admin_access.key_file, config_.admin_access.at, "admin.key_file");
+    check_tenants();
     std::set<std::string> names;
     std::map<std::string, std::string> digests;
     for (std::size_t i = 0; i < auth.keys.size(); ++i) {
@@ -199,7 +217,10 @@ class checker {
       } else if (!digests.emplace(k.digest, k.name).second) {
         fail(k.at, key + ".digest", fmt::format("is the same key as '{}'", digests[k.digest]));
       }
-      for (const auto& model : k.models) {
+      if (k.terms.limits.has_budget() && auth.ledger_dir.empty()) {
+        fail(k.at, key + ".limits", "a budget needs auth.ledger_dir: what was spent must survive a restart");
+      }
+      for (const auto& model : k.terms.models) {
         if (main_names_.contains(model)) continue;
         const bool alias = model_names_.contains(model);
         fail(k.at, key + ".models",

@@ -83,6 +83,8 @@ class exchange {
   virtual task<result<void>> write_rest() = 0;
   virtual task<result<void>> finish(std::string_view last_bytes = {}) = 0;
   virtual void abort() noexcept = 0;
+  // Ends the exchange and its connection now, as a disconnect does: the handler is cancelled.
+  virtual void cut() noexcept = 0;
 
   virtual bool stream_started() const noexcept = 0;     // start_stream was called
   virtual int status_sent() const noexcept = 0;         // 0 until a head went out

@@ -39,6 +39,7 @@ class session_exchange final : public exchange {
   task<result<void>> write_rest() override;
   task<result<void>> finish(std::string_view last_bytes) override;
   void abort() noexcept override;
+  void cut() noexcept override { signal_.emit(asio::cancellation_type::all); }
   bool stream_started() const noexcept override { return stream_started_; }
   int status_sent() const noexcept override { return status_sent_; }
   std::size_t bytes_sent() const noexcept override { return bytes_sent_; }

@@ -68,6 +68,8 @@ request_probe::~request_probe() {
   if (first_token_s_ >= 0) line += fmt::format(R"(,"ttft_ms":{:.1f})", first_token_s_ * 1e3);
   if (predicted_tokens_ > 0) line += fmt::format(R"(,"predicted_cached_tokens":{})", predicted_tokens_);
   if (cached_tokens_ >= 0) line += fmt::format(R"(,"cached_tokens":{})", cached_tokens_);
+  if (cost_usd_ >= 0) line += fmt::format(R"(,"cost_usd":{:.9f})", cost_usd_);
+  if (unpriced_) line += R"(,"unpriced":true)";
   line += fmt::format(R"(,"prompt_tokens":{},"completion_tokens":{},"bytes_out":{}}})", prompt_tokens_,
                       completion_tokens_, exchange_.bytes_sent());
   access_logger().info(line);

@@ -33,6 +33,10 @@ class request_probe final {
     completion_tokens_ = completion;
   }
   void set_predicted_reuse(std::int64_t tokens) { predicted_tokens_ = tokens; }
+  void set_cost(double usd, bool unpriced) {
+    cost_usd_ = usd;
+    unpriced_ = unpriced;
+  }
   void set_cached(std::int64_t tokens) { cached_tokens_ = tokens; }  // -1: the target does not say
   void set_outcome(std::string_view code) { outcome_ = code; }       // an error code, a constant
   void set_detail(std::string_view message) { detail_ = message; }   // what the client was told
@@ -56,6 +60,8 @@ class request_probe final {
   std::int64_t completion_tokens_ = 0;
   std::int64_t predicted_tokens_ = 0;
   std::int64_t cached_tokens_ = -1;
+  double cost_usd_ = -1;  // below 0: not counted
+  bool unpriced_ = false;
 };
 
 }  // namespace weir::gateway::observe

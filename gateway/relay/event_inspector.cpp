@@ -62,6 +62,7 @@ std::optional<api::token_usage> read_usage(object from) {
   object details;
   if (!usage.at_key("prompt_tokens_details").get(details)) {
     out.cached_tokens = count_of(details, "cached_tokens", out.cached_tokens);
+    out.cache_write_tokens = count_of(details, "cache_write_tokens", -1);
   }
   return out;
 }

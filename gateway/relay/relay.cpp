@@ -2,10 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <boost/asio/this_coro.hpp>
 #include <chrono>
+#include <iterator>
 
 #include "gateway/api/error_body.hpp"
 #include "gateway/http/syntax.hpp"
+#include "gateway/limits/ticket.hpp"
 #include "policy/router.hpp"
 
 namespace weir::gateway::relay {
@@ -25,13 +29,25 @@ upstream::time_limits general_limits(const config::limits_config& limits) {
           .inter_token = milliseconds(limits.inter_token_timeout_ms)};
 }
 
-void note_usage(api::request_context& context, const upstream::response& response) {
+void append(http::header_list& to, http::header_list more) {
+  std::move(more.begin(), more.end(), std::back_inserter(to));
+}
+
+// One request on its way: what its key may use, and the target that it goes to.
+struct passage {
+  limits::ticket& ticket;
+  route::attempt& attempt;
+  const limits::target_prices& prices;
+};
+
+void note_usage(api::request_context& context, const upstream::response& response, passage& through) {
   const auto usage = response.usage();
+  through.ticket.finished(usage, through.prices);
   context.probe.set_tokens(usage.prompt_tokens, usage.completion_tokens);
   context.probe.set_cached(usage.cached_tokens);
 }
 
-task<void> pump_body(api::request_context& context, upstream::response& response, route::attempt& attempt,
+task<void> pump_body(api::request_context& context, upstream::response& response, passage& through,
                      time_point deadline) {
   const auto body = co_await response.next(deadline);
   if (!body) {
@@ -39,14 +55,16 @@ task<void> pump_body(api::request_context& context, upstream::response& response
     co_await refuse(context, e);
     co_return;
   }
-  note_usage(context, response);
   const auto& head = response.head();
+  if (head.status < 300) through.ticket.began();
+  note_usage(context, response, through);
   if (head.status >= 400) context.probe.set_outcome("target_error");
-  if (head.status < 300) attempt.finished(response.usage(), false);
+  if (head.status < 300) through.attempt.finished(response.usage(), false);
   http::reply reply{.status = head.status,
                     .content_type = head.content_type,
                     .body = std::string(*body),
                     .headers = head.headers};
+  append(reply.headers, through.ticket.headers());
   const auto sent = co_await context.exchange.send(std::move(reply));
   if (!sent) context.probe.set_outcome(info(sent.error().code).code);
 }
@@ -63,14 +81,16 @@ task<void> break_stream(api::request_context& context, const error& e, bool erro
   context.exchange.abort();
 }
 
-result<void> start_stream(api::request_context& context, const upstream::reply_head& head) {
+result<void> start_stream(api::request_context& context, const upstream::reply_head& head,
+                          http::header_list limits) {
   http::header_list headers = head.headers;
+  append(headers, std::move(limits));
   headers.emplace_back("cache-control", "no-cache");
   headers.emplace_back("x-accel-buffering", "no");
   return context.exchange.start_stream(head.status, head.content_type, std::move(headers));
 }
 
-task<void> pump_stream(api::request_context& context, upstream::response& response, route::attempt& attempt,
+task<void> pump_stream(api::request_context& context, upstream::response& response, passage& through,
                        time_point deadline, milliseconds inter_token) {
   auto piece = co_await response.next(deadline);
   if (!piece) {
@@ -79,13 +99,15 @@ task<void> pump_stream(api::request_context& context, upstream::response& respon
     co_return;
   }
   context.probe.first_token();
-  attempt.first_token();
+  through.attempt.first_token();
+  through.ticket.began();
   // What holds if the client leaves: this coroutine then unwinds at any await below, without another line of
   // it running.
   context.probe.set_outcome(info(errc::client_gone).code);
-  note_usage(context, response);
-  auto sent = start_stream(context, response.head());
+  note_usage(context, response, through);
+  auto sent = start_stream(context, response.head(), through.ticket.headers());
   while (sent && piece && !piece->empty()) {
+    through.ticket.passed(*piece);
     if (response.complete()) break;
     if (auto done = context.exchange.write_now(*piece)) {
       sent = std::move(*done);
@@ -93,10 +115,10 @@ task<void> pump_stream(api::request_context& context, upstream::response& respon
       sent = co_await context.exchange.write_rest();
     }
     if (sent) piece = co_await response.next(steady_clock::now() + inter_token);
-    note_usage(context, response);
+    note_usage(context, response, through);
   }
-  note_usage(context, response);
-  if (piece) attempt.finished(response.usage(), true);
+  note_usage(context, response, through);
+  if (piece) through.attempt.finished(response.usage(), true);
   if (!sent || !piece) {
     const error e = sent ? piece.error() : sent.error();
     co_await break_stream(context, e, response.error_sent());
@@ -107,6 +129,95 @@ task<void> pump_stream(api::request_context& context, upstream::response& respon
   // The client has all of it, whenever it leaves now.
   context.probe.set_outcome({});
   co_await response.settle(steady_clock::now() + k_settle);
+}
+
+// Of a key with limits, what its request cost goes to the log, however it ends.
+struct cost_report {
+  observe::request_probe& probe;
+  const limits::ticket& ticket;
+  ~cost_report() {
+    if (!ticket.counted()) return;
+    const auto cost = ticket.cost();
+    probe.set_cost(static_cast<double>(cost.amount) / static_cast<double>(policy::limits::k_usd),
+                   cost.unpriced);
+  }
+};
+
+// The most that a request may use. What an answer may hold is what the client says, else what fits.
+limits::need need_of(const api::request_context& context, const api::generation_call& call,
+                     const route::prompt_identity& prompt, const model_entry& entry) {
+  limits::need out{.dearest = entry.prices};
+  out.estimate = prompt.keys.how != keyed_how::tokens;
+  // A token is at least a byte of the body that it comes from.
+  out.prompt_tokens = static_cast<std::int64_t>(out.estimate ? call.body.size() : prompt.keys.tokens);
+  std::int64_t each = call.output_tokens_max;
+  if (each == 0) {
+    each = context.snap->config.limits.default_output_tokens;
+    const auto prompt_tokens = static_cast<std::int64_t>(prompt.keys.tokens);
+    if (entry.context_tokens > 0)
+      each = std::clamp<std::int64_t>(entry.context_tokens - prompt_tokens, 1, each);
+  }
+  out.output_tokens = each * call.choices;
+  return out;
+}
+
+// The body of a request with a budget says how long an answer may be: no longer than what was set aside for
+// it.
+std::vector<api::body_member> members_for(const route::attempt& attempt, const api::generation_call& call,
+                                          std::int64_t output_tokens_max) {
+  std::vector<api::body_member> out(attempt.members().begin(), attempt.members().end());
+  if (output_tokens_max == 0) return out;
+  const bool chat = call.kind == api::generation_kind::chat;
+  out.push_back({chat ? "max_completion_tokens" : "max_tokens", std::to_string(output_tokens_max)});
+  return out;
+}
+
+task<void> relay_admitted(api::request_context& context, std::shared_ptr<const api::generation_call> call,
+                          std::string_view id_prefix, const model_entry& entry, limits::ticket& ticket) {
+  auto prompt = co_await entry.router->identify(*call, context.caller);
+  const auto most = need_of(context, *call, *prompt, entry);
+  const result<void> taken = co_await ticket.take_tokens(most);
+  if (!taken) {
+    co_await refuse(context, taken.error(), ticket.headers());
+    co_return;
+  }
+  const auto general = general_limits(context.snap->config.limits);
+  const auto placed_by = steady_clock::now() + (call->stream ? general.first_token : general.whole);
+  auto placed = co_await entry.router->place(*call, context.caller, std::move(prompt), placed_by);
+  if (!placed || !*placed) {
+    const error e = placed ? why_none(placed->error(), entry.name) : placed.error();
+    co_await refuse(context, e, ticket.headers());
+    co_return;
+  }
+  route::attempt& attempt = **placed;
+  auto& target = attempt.target();
+  context.probe.set_target(std::string(attempt.choice().name));
+  context.probe.set_predicted_reuse(attempt.choice().prefix.reusable_tokens);
+  const auto limits = target.limits(general);
+  const auto deadline = steady_clock::now() + (call->stream ? limits.first_token : limits.whole);
+  const bool bounded = ticket.has_budget() && call->output_tokens_max == 0;
+  const std::int64_t output_tokens_max = bounded ? most.output_tokens / call->choices : 0;
+  const auto members = members_for(attempt, *call, output_tokens_max);
+  upstream::dispatch request{.call = call,
+                             .model = entry.name,
+                             .id_prefix = id_prefix,
+                             .request_id = context.exchange.request_id(),
+                             .members = members,
+                             .output_tokens_max = output_tokens_max,
+                             .deadline = deadline};
+  const auto started = co_await target.start(std::move(request));
+  if (!started) {
+    const error e = started.error();
+    co_await refuse(context, e, ticket.headers());
+    co_return;
+  }
+  passage through{ticket, attempt, entry.prices[attempt.target_index()]};
+  auto& response = **started;
+  if (response.head().events) {
+    co_await pump_stream(context, response, through, deadline, limits.inter_token);
+  } else {
+    co_await pump_body(context, response, through, deadline);
+  }
 }
 
 }  // namespace
@@ -156,7 +267,7 @@ task<result<std::string>> read_json_body(api::request_context& context) {
   co_return co_await context.exchange.read_body(limit);
 }
 
-task<void> refuse(api::request_context& context, const error& e) {
+task<void> refuse(api::request_context& context, const error& e, http::header_list headers) {
   context.probe.set_outcome(info(e.code).code);
   context.probe.set_detail(e.message);
   if (e.code == errc::client_gone) {
@@ -164,6 +275,7 @@ task<void> refuse(api::request_context& context, const error& e) {
     co_return;
   }
   auto reply = api::error_reply(e);
+  append(reply.headers, std::move(headers));
   co_await context.exchange.send(std::move(reply));
 }
 
@@ -187,40 +299,14 @@ task<void> relay_call(api::request_context& context, std::shared_ptr<const api::
     co_await refuse(context, found.error());
     co_return;
   }
-  const model_entry& entry = **found;
-  auto prompt = co_await entry.router->identify(*call, context.caller);
-  const auto general = general_limits(context.snap->config.limits);
-  const auto placed_by = steady_clock::now() + (call->stream ? general.first_token : general.whole);
-  auto placed = co_await entry.router->place(*call, context.caller, std::move(prompt), placed_by);
-  if (!placed || !*placed) {
-    const error e = placed ? why_none(placed->error(), entry.name) : placed.error();
-    co_await refuse(context, e);
+  const io_executor executor = co_await asio::this_coro::executor;
+  limits::ticket ticket(context.caller, context.state.keys.money.get(), context.exchange, executor);
+  const cost_report report{context.probe, ticket};
+  if (const auto taken = ticket.take_request(); !taken) {
+    co_await refuse(context, taken.error(), ticket.headers());
     co_return;
   }
-  route::attempt& attempt = **placed;
-  auto& target = attempt.target();
-  context.probe.set_target(std::string(attempt.choice().name));
-  context.probe.set_predicted_reuse(attempt.choice().prefix.reusable_tokens);
-  const auto limits = target.limits(general);
-  const auto deadline = steady_clock::now() + (call->stream ? limits.first_token : limits.whole);
-  upstream::dispatch request{.call = call,
-                             .model = entry.name,
-                             .id_prefix = id_prefix,
-                             .request_id = context.exchange.request_id(),
-                             .members = attempt.members(),
-                             .deadline = deadline};
-  const auto started = co_await target.start(std::move(request));
-  if (!started) {
-    const error e = started.error();
-    co_await refuse(context, e);
-    co_return;
-  }
-  auto& response = **started;
-  if (response.head().events) {
-    co_await pump_stream(context, response, attempt, deadline, limits.inter_token);
-  } else {
-    co_await pump_body(context, response, attempt, deadline);
-  }
+  co_await relay_admitted(context, std::move(call), id_prefix, **found, ticket);
 }
 
 }  // namespace weir::gateway::relay

@@ -15,8 +15,8 @@ namespace weir::gateway::relay {
 // The body of a POST that must be JSON, or the error to answer.
 task<result<std::string>> read_json_body(api::request_context& context);
 
-// Answers `e` unless the client is gone.
-task<void> refuse(api::request_context& context, const error& e);
+// Answers `e` unless the client is gone, with these headers besides its own.
+task<void> refuse(api::request_context& context, const error& e, http::header_list headers = {});
 
 // The model that a request names, if this caller may use it.
 result<const model_entry*> find_model(api::request_context& context, std::string_view model);

@@ -49,7 +49,7 @@ task<std::shared_ptr<const prompt_identity>> model_router::identify(const api::g
   // A target that keeps tenants apart gets the salt with every request, whether or not its prompt has keys.
   scope_table::scope scope;
   if (!ids_.empty()) {
-    scope = shared_.scopes().find(caller, shared_by_, chain_model_, call.cache_salt);
+    scope = shared_.scopes().find(caller, sharing_with(caller), chain_model_, call.cache_salt);
     out->cache_salt = scope.cache_salt;
   }
   const auto content = ids_.empty() && rules_.empty() ? std::nullopt : read_prompt(call);

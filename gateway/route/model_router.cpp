@@ -65,10 +65,17 @@ struct model_router::ask {
   std::unique_ptr<bool[]> excluded;
   std::vector<policy::prefix_view> prefixes;  // one per target
   std::optional<std::uint64_t> session;
+  std::string tenant;
+  std::int64_t weight = 1;
+  int priority = 0;
   std::uint64_t seed = 0;
   steady_clock::time_point begun;
   bool streams = false;
 };
+
+policy::fair_share::member model_router::member_of(const ask& a) {
+  return {.tenant = a.tenant, .weight = a.weight, .priority = a.priority};
+}
 
 // Shared by the waiting coroutine and whoever places it. The timer belongs to the coroutine's thread; it is
 // gone when the coroutine has left.
@@ -88,14 +95,13 @@ model_router::model_router(model_terms terms, std::vector<routed_target> targets
       chain_model_(chain_name(terms_.name, terms_.tokenizer.get())),
       targets_(std::move(targets)),
       rules_(rules),
-      shared_(shared),
-      shared_by_(terms_.shared_by) {
+      shared_(shared) {
   for (std::size_t i = 0; i < targets_.size(); ++i) {
     marks_.push_back(session_memory::target_mark(targets_[i].state->name()));
     if (!targets_[i].state->has_cache()) continue;
     ids_.push_back(targets_[i].state->id());
     cached_.push_back(i);
-    if (!targets_[i].state->cache().salted) shared_by_ = sharing::site;
+    if (!targets_[i].state->cache().salted) all_shared_ = true;
   }
 }
 
@@ -149,9 +155,13 @@ model_router::ask model_router::make_ask(const api::generation_call& call, const
           .excluded = std::make_unique<bool[]>(targets_.size()),
           .prefixes = {},
           .session = shared_.sessions().find_key(caller, terms_.name, call.session),
+          .tenant = caller.tenant,
+          .weight = caller.weight,
+          .priority = static_cast<int>(caller.terms->priority),
           .seed = turn_.load(std::memory_order_relaxed),
           .begun = steady_clock::now(),
           .streams = call.stream};
+  out.facts.local_only = caller.terms->residency == auth::residency::local_only;
   out.facts.prompt_tokens = static_cast<std::int64_t>(out.prompt->keys.tokens);
   out.facts.prompt_is_estimate = out.prompt->keys.how != keyed_how::tokens;
   out.facts.output_tokens_expected =
@@ -165,7 +175,7 @@ model_router::ask model_router::make_ask(const api::generation_call& call, const
                                        .prompt_tokens = out.facts.prompt_tokens,
                                        .has_tools = call.has_tools,
                                        .has_images = call.facts.needs_image,
-                                       .local_only = call.facts.local_only};
+                                       .local_only = out.facts.local_only};
     policy::apply_rules(rules_, subject, names, {out.excluded.get(), targets_.size()}, out.how);
   }
   look_up(out);
@@ -235,33 +245,61 @@ void model_router::tick() {
   place_waiting();
 }
 
+// Those that a pass looks at: all, or, where that would take long, the first of those that come first by
+// class and by what their tenants got.
+void model_router::choose_waiting(std::vector<waiting_list::iterator>& out) {
+  out.clear();
+  for (auto at = waiting_.begin(); at != waiting_.end(); ++at) out.push_back(at);
+  if (out.size() <= k_placed_together_max) return;
+  const auto rank = [this](const waiter& w) {
+    return std::pair(-w.request.priority, fair_.lead_tokens(w.request.tenant));
+  };
+  std::vector<std::pair<std::pair<int, double>, std::size_t>> ranked;
+  ranked.reserve(out.size());
+  for (std::size_t i = 0; i < out.size(); ++i) ranked.emplace_back(rank(**out[i]), i);
+  // The oldest are among them whatever their class: else they would never age.
+  const auto fresh = ranked.begin() + k_placed_oldest;
+  std::nth_element(fresh, ranked.begin() + k_placed_together_max, ranked.end());
+  std::vector<waiting_list::iterator> kept;
+  kept.reserve(k_placed_together_max);
+  for (std::size_t i = 0; i < k_placed_together_max; ++i) kept.push_back(out[ranked[i].second]);
+  out = std::move(kept);
+}
+
 void model_router::place_waiting() {
   const std::lock_guard lock(mutex_);
   std::vector<policy::waiting_request> asks;
+  std::vector<waiting_list::iterator> chosen;
   while (!waiting_.empty()) {
     const auto now = steady_clock::now();
     asks.clear();
-    for (const auto& w : waiting_) {
-      if (asks.size() == k_placed_together_max) break;
+    choose_waiting(chosen);
+    for (const auto& at : chosen) {
+      const auto& w = *at;
       asks.push_back({.facts = w->request.facts,
                       .how = w->request.how,
                       .overflow = terms_.overflow,
                       .prefixes = w->request.prefixes,
                       .excluded = {w->request.excluded.get(), targets_.size()},
                       .waited_s = std::chrono::duration<double>(now - w->request.begun).count(),
-                      .seed = w->request.seed});
+                      .seed = w->request.seed,
+                      .priority = w->request.priority,
+                      .class_waited_s = fair_.class_waited_s(w->request.priority, now_s()),
+                      .lead_tokens = fair_.lead_tokens(w->request.tenant)});
     }
     auto placed = policy::place_next(views(), asks, terms_.placement);
     if (!placed) return;
-    const auto at = std::next(waiting_.begin(), static_cast<std::ptrdiff_t>(placed->request));
-    const std::shared_ptr<waiter> w = *at;
-    waiting_.erase(at);
+    const std::shared_ptr<waiter> w = *chosen[placed->request];
+    waiting_.erase(chosen[placed->request]);
     waiting_count_.store(waiting_.size(), std::memory_order_relaxed);
     w->listed = false;
     if (placed->made.picked == policy::decision::k_none) {
+      fair_.left(member_of(w->request));
       w->placed.emplace(std::unexpected(std::move(placed->made)));
     } else {
       const std::size_t target = placed->made.picked;
+      fair_.served(member_of(w->request),
+                   policy::uncached_tokens(w->request.facts, w->request.prefixes[target]), now_s());
       w->placed.emplace(dispatch(w->request, std::move(placed->made)));
       share_prefix(w->request, target);
     }
@@ -304,12 +342,14 @@ task<result<model_router::placing>> model_router::place(const api::generation_ca
       w.placed.reset();
       if (!w.listed) return;
       router.waiting_.remove_if([&](const auto& other) { return other.get() == &w; });
+      router.fair_.left(member_of(w.request));
       router.waiting_count_.store(router.waiting_.size(), std::memory_order_relaxed);
     }
   } const guard{*this, *w};
   {
     const std::lock_guard lock(mutex_);
     waiting_.push_back(w);
+    fair_.arrived(member_of(w->request), now_s());
     waiting_count_.store(waiting_.size(), std::memory_order_relaxed);
   }
   place_waiting();

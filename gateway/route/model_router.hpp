@@ -26,6 +26,7 @@
 #include "gateway/route/services.hpp"
 #include "gateway/task.hpp"
 #include "gateway/upstream/upstream.hpp"
+#include "policy/fair_share.hpp"
 #include "policy/hints.hpp"
 #include "policy/placement.hpp"
 #include "policy/rules.hpp"
@@ -35,6 +36,7 @@ namespace weir::gateway::route {
 inline constexpr std::size_t k_tokenize_slice_bytes = 64 << 10;  // between which an I/O thread serves others
 // More may wait; they enter the order as these leave. Bounds one pass.
 inline constexpr std::size_t k_placed_together_max = 128;
+inline constexpr std::size_t k_placed_oldest = 32;  // of them, by age alone
 inline constexpr std::size_t k_waiting_max = 4096;  // beyond it requests are dispatched as they come
 
 struct routed_target {
@@ -79,6 +81,7 @@ class attempt final {
 
   upstream::upstream& target() const noexcept;
   const policy::decision& made() const noexcept { return made_; }
+  std::size_t target_index() const noexcept { return target_; }
   const policy::candidate& choice() const noexcept { return made_.candidates[target_]; }
   // What the request's body tells the target besides what the client wrote.
   std::span<const api::body_member> members() const noexcept { return members_; }
@@ -131,6 +134,7 @@ class model_router final {
   friend class attempt;
   struct ask;     // what a decision needs of one request
   struct waiter;  // a request that has none yet
+  using waiting_list = std::list<std::shared_ptr<waiter>>;
 
   ask make_ask(const api::generation_call& call, const auth::identity& caller,
                std::shared_ptr<const prompt_identity> prompt);
@@ -138,10 +142,15 @@ class model_router final {
   std::vector<policy::target_view> views() const;
   void look_up(ask& a) const;
   void recall_session(ask& a) const;
+  sharing sharing_with(const auth::identity& caller) const noexcept {
+    return all_shared_ ? sharing::site : sharing_of(caller.terms->sharing, terms_.shared_by);
+  }
   attempt dispatch(const ask& a, policy::decision made);
-  void place_waiting();                                    // takes the lock
-  void tick();                                             // the same, at most once in a while
-  void share_prefix(const ask& sent, std::size_t target);  // under the lock
+  static policy::fair_share::member member_of(const ask& a);
+  void place_waiting();                                           // takes the lock
+  void choose_waiting(std::vector<waiting_list::iterator>& out);  // under the lock
+  void tick();                                                    // the same, at most once in a while
+  void share_prefix(const ask& sent, std::size_t target);         // under the lock
   void work_ended() {
     if (waiting_count_.load(std::memory_order_relaxed) > 0) place_waiting();
   }
@@ -154,12 +163,13 @@ class model_router final {
   std::vector<prefix_index::replica_id> ids_;  // of targets with a cache
   std::vector<std::size_t> cached_;            // their places in targets_
   std::vector<std::uint16_t> marks_;           // of targets_, in session_memory
-  sharing shared_by_;                          // as configured, but for replicas that are declared shared
+  bool all_shared_ = false;                    // a replica is declared shared by all
   std::atomic<std::uint64_t> turn_ = 0;
   std::atomic<double> output_tokens_mean_ = 0;
 
   std::mutex mutex_;
-  std::list<std::shared_ptr<waiter>> waiting_;  // under mutex_
+  waiting_list waiting_;     // under mutex_
+  policy::fair_share fair_;  // under mutex_: of those in it
   std::atomic<std::size_t> waiting_count_ = 0;
   std::atomic<std::chrono::steady_clock::duration> next_pass_{};
 };

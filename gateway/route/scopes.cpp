@@ -45,6 +45,20 @@ std::expected<std::string, std::string> random_salt() {
 
 }  // namespace
 
+sharing sharing_of(auth::key_sharing own, sharing general) noexcept {
+  switch (own) {
+    case auth::key_sharing::as_configured:
+      return general;
+    case auth::key_sharing::tenant:
+      return sharing::tenant;
+    case auth::key_sharing::key:
+      return sharing::key;
+    case auth::key_sharing::site:
+      return sharing::site;
+  }
+  return general;
+}
+
 prefix_index::block_key scope_table::root(std::string_view model, std::string_view adapter,
                                           std::string_view name) const {
   return prefix_index::root_key(

@@ -27,6 +27,9 @@ inline constexpr std::size_t k_known_scopes_max = 65'536;  // of which replicas'
 
 enum class sharing : std::uint8_t { tenant, key, site };
 
+// What a key's own word makes of the general rule.
+sharing sharing_of(auth::key_sharing own, sharing general) noexcept;
+
 class scope_table final {
  public:
   explicit scope_table(std::string site_salt) : salt_(std::move(site_salt)) {}

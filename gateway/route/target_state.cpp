@@ -75,10 +75,12 @@ void target_state::fill(policy::target_view& view, double now_s) const {
   view.load.pending_prefill_tokens =
       pending_.tokens(view.speed.prefill_tokens_per_s, now_s) + (told ? others_pending_tokens_ : 0);
   view.load.running = running_ + (told ? others_running_ : 0);
-  view.price = {.usd_per_s = terms_.usd_per_hour / k_seconds_per_hour,
-                .fresh_usd_per_token = terms_.fresh_usd_per_mtok / k_tokens_per_mtok,
-                .cached_usd_per_token = terms_.cached_usd_per_mtok / k_tokens_per_mtok,
-                .output_usd_per_token = terms_.output_usd_per_mtok / k_tokens_per_mtok};
+  const auto first = terms_.prices.empty() ? config::price_tier_config{} : terms_.prices.front();
+  view.price = {
+      .usd_per_s = terms_.usd_per_hour / k_seconds_per_hour,
+      .fresh_usd_per_token = first.fresh_usd.value_or(0) / k_tokens_per_mtok,
+      .cached_usd_per_token = first.cached_usd.value_or(first.fresh_usd.value_or(0)) / k_tokens_per_mtok,
+      .output_usd_per_token = first.output_usd.value_or(0) / k_tokens_per_mtok};
   view.quality = terms_.quality;
   if (terms_.hosted) view.kind = policy::target_kind::hosted;
 }

@@ -122,6 +122,7 @@ class embedded final : public engine_upstream {
     if (request.call->kind == api::generation_kind::chat) {
       auto parsed = api::parse_chat_request(request.call->body);
       if (!parsed) co_return std::unexpected(parsed.error());
+      parsed->options.max_tokens_unasked = request.output_tokens_max;
       auto typed = std::make_shared<const api::chat_request>(std::move(*parsed));
       co_return co_await start_chat(std::move(typed), make_identity(request.id_prefix, request.call->model));
     }
@@ -239,7 +240,9 @@ class embedded final : public engine_upstream {
                                      std::string_view param) const {
     const std::int64_t context = engine_->info().context_tokens;
     const std::int64_t left = context - prompt_tokens;
-    const std::int64_t wanted = options.max_tokens.value_or(std::max<std::int64_t>(left, 1));
+    std::int64_t unasked = std::max<std::int64_t>(left, 1);
+    if (options.max_tokens_unasked > 0) unasked = std::min(unasked, options.max_tokens_unasked);
+    const std::int64_t wanted = options.max_tokens.value_or(unasked);
     if (left >= 1 && wanted <= left) return static_cast<std::int32_t>(wanted);
     return fail(
         errc::context_length,

@@ -106,7 +106,7 @@ export const holdings = async (weir, prompt, who) =>
 export const prefixTokens = (weir) => counts(weir, 'weir_prefix_tokens_total', 'kind');
 export const keyed = (weir) => counts(weir, 'weir_prompts_keyed_total', 'how');
 
-// The auth section for keys {key: tenant}; a key's name is itself.
+// The auth section for keys {key: tenant, or {tenant, limits, ...}}; a key's name is itself.
 export function keysOf(tenants, dir) {
   const secret = 'a secret of thirty-two bytes or so';
   const file = path.join(dir, 'secret');
@@ -114,7 +114,11 @@ export function keysOf(tenants, dir) {
   const digest = (key) => createHmac('sha256', secret).update(key).digest('hex');
   return {
     secret_file: file,
-    keys: Object.entries(tenants).map(([key, tenant]) => ({name: key, tenant, digest: digest(key)})),
+    keys: Object.entries(tenants).map(([key, terms]) => ({
+      name: key,
+      digest: digest(key),
+      ...(typeof terms === 'string' ? {tenant: terms} : terms),
+    })),
   };
 }
 

@@ -9,12 +9,15 @@
 #include <string>
 
 #include "gateway/auth/authenticate.hpp"
+#include "gateway/auth/key_ring.hpp"
+#include "gateway/limits/account.hpp"
 #include "tests/support/temp_dir.hpp"
 
 namespace weir::gateway::auth {
 
 namespace {
 
+constexpr std::int64_t k_now_s = 1'700'000'000;
 const std::string k_secret = "0123456789abcdef0123456789abcdef";
 const std::string k_key = "weir-AbCdEfGhIjKlMnOpQrStUvWxYz0123456789-_AbCdE";
 
@@ -25,13 +28,20 @@ std::filesystem::path write_secret(const weir::testing::temp_dir& dir, const std
   return file;
 }
 
-key_store store_of(const weir::testing::temp_dir& dir) {
-  config::auth_config config;
-  config.secret_file = write_secret(dir, k_secret + "\n", 0600);
-  config.keys.push_back({"alice", "team", to_hex(key_digest(k_secret, k_key)), {"tiny"}, {}});
-  auto store = key_store::make(config);
-  REQUIRE(store);
-  return std::move(*store);
+std::int64_t no_weight(std::string_view) {
+  return 1;
+}
+
+key_record alice() {
+  return {.id = "key_1",
+          .name = "alice",
+          .tenant = "team",
+          .digest = key_digest(k_secret, k_key),
+          .terms = {.models = {"tiny"}}};
+}
+
+key_store store_of(limits::account_table& accounts, std::vector<key_record> records = {alice()}) {
+  return key_store(k_secret, records, no_weight, accounts);
 }
 
 http::request_head head_with(std::initializer_list<std::pair<const char*, std::string>> fields) {
@@ -78,25 +88,25 @@ TEST_CASE("hex digests are read strictly") {
 }
 
 TEST_CASE("only the exact key is known") {
-  const weir::testing::temp_dir dir;
-  const auto store = store_of(dir);
-  const auto* known = store.find(k_key);
+  limits::account_table accounts;
+  const auto store = store_of(accounts);
+  const auto* known = store.find(k_key, k_now_s);
   REQUIRE(known != nullptr);
   CHECK(known->name == "alice");
   CHECK(known->may_use("tiny"));
   CHECK_FALSE(known->may_use("other"));
-  CHECK(store.find("") == nullptr);
-  for (std::size_t n = 0; n < k_key.size(); ++n) CHECK(store.find(k_key.substr(0, n)) == nullptr);
-  for (int c = 0; c < 256; ++c) CHECK(store.find(k_key + static_cast<char>(c)) == nullptr);
-  CHECK(store.find(" " + k_key) == nullptr);
-  CHECK(store.find(std::string(k_key_bytes_max + 1, 'k')) == nullptr);
-  CHECK(store.find(to_hex(key_digest(k_secret, k_key))) == nullptr);
-  CHECK(key_store().find(k_key) == nullptr);
+  CHECK(store.find("", k_now_s) == nullptr);
+  for (std::size_t n = 0; n < k_key.size(); ++n) CHECK(store.find(k_key.substr(0, n), k_now_s) == nullptr);
+  for (int c = 0; c < 256; ++c) CHECK(store.find(k_key + static_cast<char>(c), k_now_s) == nullptr);
+  CHECK(store.find(" " + k_key, k_now_s) == nullptr);
+  CHECK(store.find(std::string(k_key_bytes_max + 1, 'k'), k_now_s) == nullptr);
+  CHECK(store.find(to_hex(key_digest(k_secret, k_key)), k_now_s) == nullptr);
+  CHECK(key_store().find(k_key, k_now_s) == nullptr);
 }
 
 TEST_CASE("ten thousand altered keys never authenticate") {
-  const weir::testing::temp_dir dir;
-  const auto store = store_of(dir);
+  limits::account_table accounts;
+  const auto store = store_of(accounts);
   const auto seed = std::random_device{}();
   INFO("seed " << seed);
   std::mt19937 random(seed);
@@ -117,7 +127,7 @@ TEST_CASE("ten thousand altered keys never authenticate") {
       }
     }
     if (value == k_key) continue;
-    REQUIRE(store.find(value) == nullptr);
+    REQUIRE(store.find(value, k_now_s) == nullptr);
   }
 }
 
@@ -149,16 +159,104 @@ TEST_CASE("a secret is private to its owner and long enough") {
   CHECK_FALSE(read_secret("/nonexistent/secret"));
 }
 
-TEST_CASE("a store is not made from an open secret or a bad digest") {
+TEST_CASE("a ring takes no open secret and no bad digest, and keeps what it had") {
   const weir::testing::temp_dir dir;
+  limits::account_table accounts;
+  key_ring ring(accounts);
   config::auth_config config;
-  config.keys.push_back({"alice", "team", std::string(64, '0'), {}, {}});
+  config.keys.push_back({"alice", "team", to_hex(key_digest(k_secret, k_key)), {}, {}});
   config.secret_file = write_secret(dir, k_secret, 0644);
-  CHECK_FALSE(key_store::make(config));
+  CHECK_FALSE(ring.configure(config));
   config.secret_file = write_secret(dir, k_secret, 0600);
-  CHECK(key_store::make(config).has_value());
+  REQUIRE(ring.configure(config));
+  CHECK(ring.store()->find(k_key, k_now_s) != nullptr);
   config.keys[0].digest = "0";
-  CHECK_FALSE(key_store::make(config));
+  CHECK_FALSE(ring.configure(config));
+  CHECK(ring.store()->find(k_key, k_now_s) != nullptr);
+}
+
+TEST_CASE("a key in the configuration file and in the ledger is a fault, whichever comes first") {
+  const weir::testing::temp_dir dir;
+  limits::account_table accounts;
+  key_ring ring(accounts);
+  config::auth_config config;
+  config.secret_file = write_secret(dir, k_secret, 0600);
+  auto made = alice();
+  ring.set_made({made}, {});
+  config.keys.push_back({"alice", "team", std::string(64, '0'), {}, {}});
+  const auto same_name = ring.configure(config);
+  REQUIRE_FALSE(same_name);
+  CHECK(same_name.error().find("alice") != std::string::npos);
+  config.keys[0] = {"other", "team", to_hex(made.digest), {}, {}};
+  CHECK_FALSE(ring.configure(config));
+  made.revoked = true;
+  ring.set_made({made}, {});
+  REQUIRE(ring.configure(config));
+  auto second = alice();
+  second.id = "key_2";
+  CHECK(ring.conflict(second));  // the file has its digest
+  second.digest[0] ^= 1;
+  CHECK_FALSE(ring.conflict(second));
+  second.name = "other";
+  CHECK(ring.conflict(second));
+}
+
+TEST_CASE("a rotated key opens for its grace, a revoked one never again, and both share one account") {
+  limits::account_table accounts;
+  auto record = alice();
+  record.previous_digest = record.digest;
+  record.digest = key_digest(k_secret, "weir-new");
+  record.previous_until_s = k_now_s + 60;
+  const auto store = store_of(accounts, {record});
+  const auto* old = store.find(k_key, k_now_s + 59);
+  const auto* fresh = store.find("weir-new", k_now_s + 59);
+  REQUIRE(old != nullptr);
+  REQUIRE(fresh != nullptr);
+  CHECK(old->account == fresh->account);
+  CHECK(store.find(k_key, k_now_s + 60) == nullptr);
+  CHECK(store.find("weir-new", k_now_s + 1'000'000) != nullptr);
+  record.revoked = true;
+  CHECK(store_of(accounts, {record}).find("weir-new", k_now_s) == nullptr);
+}
+
+TEST_CASE("revoking ends what runs and lets nothing enter") {
+  struct request final : limits::running_request {
+    int ended = 0;
+    void end_soon() noexcept override { ++ended; }
+  };
+  limits::account account("key_1");
+  request a;
+  request b;
+  request c;
+  REQUIRE(account.enter(a, 2));
+  REQUIRE(account.enter(b, 2));
+  CHECK_FALSE(account.enter(c, 2));
+  account.leave(a);
+  REQUIRE(account.enter(c, 2));
+  account.revoke();
+  CHECK(a.ended == 0);
+  CHECK(b.ended == 1);
+  CHECK(c.ended == 1);
+  account.leave(b);
+  account.leave(c);
+  CHECK(account.running() == 0);
+  CHECK_FALSE(account.enter(a, 0));
+}
+
+TEST_CASE("tenants have the weight that the file says, else the ledger's, else one") {
+  limits::account_table accounts;
+  key_ring ring(accounts);
+  config::auth_config config;
+  config.tenants = {{"team", 5}};
+  REQUIRE(ring.configure(config));
+  auto other = alice();
+  other.id = "key_2";
+  other.name = "bob";
+  other.tenant = "rest";
+  ring.set_made({alice(), other}, {{"team", 2}, {"rest", 3}});
+  CHECK(ring.named("alice")->weight == 5);
+  CHECK(ring.named("bob")->weight == 3);
+  CHECK_FALSE(ring.named("carol"));
 }
 
 TEST_CASE("a created secret is private, fresh and never overwritten") {
@@ -188,8 +286,8 @@ TEST_CASE("generated keys are long and differ") {
 }
 
 TEST_CASE("who is calling") {
-  const weir::testing::temp_dir dir;
-  const auto store = store_of(dir);
+  limits::account_table accounts;
+  const auto store = store_of(accounts);
   struct row {
     const char* name;
     http::request_head head;
@@ -241,8 +339,8 @@ TEST_CASE("who is calling") {
   };
   for (const auto& r : rows) {
     INFO(r.name);
-    const auto caller =
-        authenticate(r.head, {.address = "192.0.2.1", .loopback = r.loopback}, store, r.loopback_open);
+    const auto caller = authenticate(r.head, {.address = "192.0.2.1", .loopback = r.loopback}, store,
+                                     r.loopback_open, k_now_s);
     REQUIRE(caller.has_value() == (r.caller != nullptr));
     if (caller) {
       CHECK(caller->name == r.caller);

@@ -1,0 +1,127 @@
+#include "gateway/auth/key_ring.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "gateway/limits/account.hpp"
+
+namespace weir::gateway::auth {
+
+namespace {
+
+bool same_key(const key_record& a, const key_record& b) {
+  return a.name == b.name || a.digest == b.digest || a.previous_digest == b.digest ||
+         b.previous_digest == a.digest;
+}
+
+const key_record* find_same(const std::vector<key_record>& records, const key_record& wanted) {
+  const auto found = std::find_if(records.begin(), records.end(), [&](const key_record& r) {
+    return r.id != wanted.id && !r.revoked && same_key(r, wanted);
+  });
+  return found == records.end() ? nullptr : &*found;
+}
+
+}  // namespace
+
+std::expected<void, std::string> key_ring::configure(const config::auth_config& config) {
+  auto records = records_of(config);
+  if (!records) return std::unexpected(records.error());
+  std::string secret;
+  if (!config.secret_file.empty()) {
+    auto read = read_secret(config.secret_file);
+    if (!read) return std::unexpected(read.error());
+    secret = std::move(*read);
+  }
+  const std::lock_guard lock(mutex_);
+  for (const auto& record : *records) {
+    if (const auto* made = find_same(made_, record)) {
+      return std::unexpected(
+          fmt::format("key '{}' of the configuration file is also in the ledger, as '{}' ({}): keep it in "
+                      "one place; 'weir "
+                      "keys revoke' takes it out of the ledger",
+                      record.name, made->name, made->id));
+    }
+  }
+  secret_ = std::move(secret);
+  configured_ = std::move(*records);
+  configured_tenants_ = config.tenants;
+  rebuild();
+  return {};
+}
+
+void key_ring::set_made(std::vector<key_record> records, std::vector<tenant_record> tenants) {
+  const std::lock_guard lock(mutex_);
+  made_ = std::move(records);
+  made_tenants_ = std::move(tenants);
+  for (const auto& record : made_) {
+    if (record.revoked) accounts_.of(record.id)->revoke();
+  }
+  rebuild();
+}
+
+void key_ring::rebuild() {
+  auto records = configured_;
+  records.insert(records.end(), made_.begin(), made_.end());
+  const auto weight = [this](std::string_view tenant) { return weight_of(tenant); };
+  store_ = std::make_shared<const key_store>(secret_, records, weight, accounts_);
+}
+
+std::int64_t key_ring::weight_of(std::string_view tenant) const {
+  for (const auto* tenants : {&configured_tenants_, &made_tenants_}) {
+    for (const auto& t : *tenants) {
+      if (t.name == tenant) return t.weight;
+    }
+  }
+  return 1;
+}
+
+std::shared_ptr<const key_store> key_ring::store() const {
+  const std::lock_guard lock(mutex_);
+  return store_;
+}
+
+std::vector<key_record> key_ring::configured() const {
+  const std::lock_guard lock(mutex_);
+  return configured_;
+}
+
+std::vector<key_record> key_ring::all() const {
+  const std::lock_guard lock(mutex_);
+  auto out = configured_;
+  std::copy_if(made_.begin(), made_.end(), std::back_inserter(out),
+               [](const key_record& r) { return !r.revoked; });
+  return out;
+}
+
+std::optional<identity> key_ring::named(std::string_view name) const {
+  const std::lock_guard lock(mutex_);
+  for (const auto* records : {&configured_, &made_}) {
+    for (const auto& r : *records) {
+      if (r.revoked || r.name != name) continue;
+      return identity{.name = r.name,
+                      .tenant = r.tenant,
+                      .weight = weight_of(r.tenant),
+                      .terms = std::make_shared<const key_terms>(r.terms),
+                      .account = accounts_.of(r.id)};
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> key_ring::conflict(const key_record& record) const {
+  const std::lock_guard lock(mutex_);
+  if (find_same(configured_, record) != nullptr) {
+    return fmt::format("a key named '{}' is in the configuration file", record.name);
+  }
+  if (find_same(made_, record) != nullptr) return fmt::format("a key named '{}' exists", record.name);
+  return std::nullopt;
+}
+
+std::optional<digest> key_ring::digest_of(std::string_view key) const {
+  const std::lock_guard lock(mutex_);
+  if (secret_.empty()) return std::nullopt;
+  return key_digest(secret_, key);
+}
+
+}  // namespace weir::gateway::auth

@@ -1,0 +1,53 @@
+// All keys that open right now: those of the configuration file, which only the file changes, and those that
+// the admin API made, which live in the ledger. A key may not be in both. Any thread; readers take an
+// immutable store.
+#pragma once
+
+#include <expected>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "gateway/auth/key_store.hpp"
+
+namespace weir::gateway::auth {
+
+class key_ring final {
+ public:
+  // `accounts` outlives the ring.
+  explicit key_ring(limits::account_table& accounts) : accounts_(accounts) {}
+
+  // The file's keys and secret; on an error, which names the key, nothing changes.
+  std::expected<void, std::string> configure(const config::auth_config& config);
+
+  // What the ledger holds now, whole. Records whose name or digest the file has are left out: they were
+  // refused when the file came, or the key when it was made.
+  void set_made(std::vector<key_record> records, std::vector<tenant_record> tenants);
+
+  std::shared_ptr<const key_store> store() const;
+  std::optional<identity> named(std::string_view name) const;  // of a key that opens
+  std::vector<key_record> configured() const;
+  std::vector<key_record> all() const;  // that open
+  // Why a new record cannot be: its name or digest is taken. Nothing: it can.
+  std::optional<std::string> conflict(const key_record& record) const;
+  // Digest of a key under the server's secret; nothing without a secret.
+  std::optional<digest> digest_of(std::string_view key) const;
+
+ private:
+  void rebuild();                                         // under mutex_
+  std::int64_t weight_of(std::string_view tenant) const;  // under mutex_
+
+  limits::account_table& accounts_;
+  mutable std::mutex mutex_;
+  std::string secret_;
+  std::vector<key_record> configured_;
+  std::vector<key_record> made_;
+  std::vector<tenant_record> configured_tenants_;  // come before those of the ledger
+  std::vector<tenant_record> made_tenants_;
+  std::shared_ptr<const key_store> store_ = std::make_shared<const key_store>();
+};
+
+}  // namespace weir::gateway::auth

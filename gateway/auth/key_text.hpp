@@ -1,0 +1,24 @@
+// The words of a key's terms, as configuration, admin API and command line spell them. Pure; any thread.
+#pragma once
+
+#include <initializer_list>
+#include <optional>
+#include <string_view>
+
+#include "gateway/auth/key_terms.hpp"
+
+namespace weir::gateway::auth {
+
+std::string_view to_text(residency value) noexcept;       // any, local_only
+std::string_view to_text(priority_class value) noexcept;  // batch, low, normal, high
+std::string_view to_text(key_sharing value) noexcept;     // as_configured, tenant, key, site
+
+std::optional<residency> to_residency(std::string_view text) noexcept;
+std::optional<priority_class> to_priority(std::string_view text) noexcept;
+std::optional<key_sharing> to_key_sharing(std::string_view text) noexcept;
+
+// Dollars as people write them, to thousand-millionths; at most k_usd_limit_max.
+inline constexpr double k_usd_limit_max = 1e9;
+usd_nano to_usd_nano(double usd) noexcept;
+
+}  // namespace weir::gateway::auth

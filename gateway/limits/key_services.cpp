@@ -1,0 +1,43 @@
+#include "gateway/limits/key_services.hpp"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+namespace weir::gateway::limits {
+
+namespace {
+
+double usd(policy::limits::usd_nano amount) {
+  return static_cast<double>(amount) / static_cast<double>(policy::limits::k_usd);
+}
+
+void report(const ledger::recovery& found) {
+  if (found.clock_behind_s > 0) {
+    spdlog::warn(
+        "ledger: the clock is {} s behind its last use; budgets go on in the later day until it catches up",
+        found.clock_behind_s);
+  }
+  if (found.reservations_charged == 0) return;
+  spdlog::warn(
+      "ledger: {} reservations were open when the last run ended; charged as reserved, ${:.6f} in all",
+      found.reservations_charged, usd(found.charged));
+  for (const auto& account : found.accounts) {
+    spdlog::warn("ledger: key {}: {} reservations, ${:.6f}", account.account, account.reservations,
+                 usd(account.charged));
+  }
+}
+
+}  // namespace
+
+std::expected<void, std::string> key_services::open(const config::auth_config& config) {
+  if (!config.ledger_dir.empty()) {
+    auto opened = ledger::ledger::open({.folder = config.ledger_dir});
+    if (!opened) return std::unexpected(opened.error());
+    money = std::move(*opened);
+    report(money->recovered());
+    refresh();
+  }
+  return ring.configure(config);
+}
+
+}  // namespace weir::gateway::limits

@@ -1,0 +1,26 @@
+// Keys, what they use and what they spent: what outlives reloads. Any thread unless said otherwise.
+#pragma once
+
+#include <expected>
+#include <memory>
+#include <string>
+
+#include "gateway/auth/key_ring.hpp"
+#include "gateway/ledger/ledger.hpp"
+#include "gateway/limits/account.hpp"
+
+namespace weir::gateway::limits {
+
+struct key_services {
+  account_table accounts;
+  auth::key_ring ring{accounts};
+  std::unique_ptr<ledger::ledger> money;  // null: no ledger_dir, so neither budgets nor keys made at run time
+
+  // Opens the ledger where there is a folder for it, and the keys in it. Blocks; before traffic.
+  std::expected<void, std::string> open(const config::auth_config& config);
+
+  // The ring follows what the ledger holds.
+  void refresh() { ring.set_made(money->keys(), money->tenants()); }
+};
+
+}  // namespace weir::gateway::limits

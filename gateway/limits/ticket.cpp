@@ -1,0 +1,256 @@
+#include "gateway/limits/ticket.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/post.hpp>
+#include <chrono>
+#include <mutex>
+
+#include "gateway/limits/rate_headers.hpp"
+
+namespace weir::gateway::limits {
+
+namespace {
+
+using policy::limits::rate;
+using std::chrono::steady_clock;
+
+constexpr std::int64_t k_ns_per_ms = 1'000'000;
+constexpr std::int64_t k_ms_per_s = 1000;
+constexpr std::int64_t k_busy_retry_ms = 1000;    // when one of the running ones may have ended
+constexpr std::int64_t k_ledger_retry_ms = 5000;  // a full disk that got space again is noticed by then
+
+std::int64_t now_ns() noexcept {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(steady_clock::now().time_since_epoch()).count();
+}
+
+rate per_minute(std::int64_t limit) noexcept {
+  return {.limit = std::min(limit, policy::limits::k_rate_max)};
+}
+
+std::int64_t to_ms(std::int64_t ns) noexcept {
+  return (ns + k_ns_per_ms - 1) / k_ns_per_ms;
+}
+
+std::string usd(policy::limits::usd_nano amount) {
+  return fmt::format("${:.4f}", static_cast<double>(amount) / static_cast<double>(policy::limits::k_usd));
+}
+
+error refused(errc code, std::string message, std::int64_t retry_ms = 0) {
+  return {code, std::move(message), {}, retry_ms};
+}
+
+error to_error(const ledger::exhausted& e) {
+  const std::string_view window = e.month ? "month" : "day";
+  if (e.never_fits) {
+    return refused(
+        errc::limit_too_small,
+        fmt::format("this request may cost up to {}, more than this key's whole budget of {} a {}; "
+                    "ask for fewer max_tokens or a shorter prompt",
+                    usd(e.wanted), usd(e.limit), window));
+  }
+  return refused(
+      errc::budget_exhausted,
+      fmt::format("the budget of this key, {} a {}, has no room for a request of up to {}: {} spent, "
+                  "{} reserved by running requests; it resets in {} s",
+                  usd(e.limit), window, usd(e.wanted), usd(e.spent), usd(e.reserved), e.resets_in_s),
+      e.resets_in_s * k_ms_per_s);
+}
+
+error ledger_away() {
+  return refused(errc::ledger_unavailable,
+                 "budgets cannot be kept right now, so that keys with a budget wait; retry in a moment",
+                 k_ledger_retry_ms);
+}
+
+error to_error(const ledger::refusal& why) {
+  if (const auto* e = std::get_if<ledger::exhausted>(&why)) return to_error(*e);
+  return ledger_away();
+}
+
+// A commit that a coroutine waits for. The callback comes on another thread, perhaps when the coroutine is
+// gone and with it its thread's io_context: it posts under the lock, and only while somebody waits.
+struct commit_wait {
+  explicit commit_wait(io_executor e) : executor(e), wake(std::in_place, e) {}
+
+  io_executor executor;
+  std::optional<io_timer> wake;  // the coroutine's thread only; ends with the coroutine
+  std::optional<std::expected<void, ledger::fault>> outcome;  // that thread too
+  std::mutex mutex;
+  bool waited_for = true;  // under mutex
+};
+
+void tell(const std::shared_ptr<commit_wait>& wait, std::expected<void, ledger::fault> outcome) {
+  const std::lock_guard lock(wait->mutex);
+  if (!wait->waited_for) return;
+  asio::post(wait->executor, [wait, outcome] {
+    wait->outcome = outcome;
+    if (wait->wake) wait->wake->cancel();
+  });
+}
+
+}  // namespace
+
+// Reaches the exchange only while it lives, and only on its thread.
+struct ticket::revocation {
+  http::exchange* exchange;
+};
+
+ticket::ticket(const auth::identity& caller, ledger::ledger* money, http::exchange& exchange,
+               io_executor executor)
+    : terms_(*caller.terms),
+      account_(caller.account.get()),
+      money_(money),
+      executor_(executor),
+      request_id_(exchange.request_id()),
+      revocation_(account_ == nullptr ? nullptr : std::make_shared<revocation>(&exchange)) {}
+
+ticket::~ticket() {
+  if (revocation_) revocation_->exchange = nullptr;
+  if (entered_) account_->leave(*this);
+  const auto tokens = used();
+  settle_tokens(tokens.total());
+  if (reservation_) money_->settle(*reservation_, cost().amount);
+}
+
+void ticket::end_soon() noexcept {
+  asio::post(executor_, [held = revocation_] {
+    if (held->exchange != nullptr) held->exchange->cut();
+  });
+}
+
+result<void> ticket::take_request() {
+  if (account_ == nullptr) return {};
+  const auto& limits = terms_.limits;
+  if (!account_->enter(*this, limits.concurrent)) {
+    if (account_->revoked()) return fail(errc::invalid_key, "this API key is not valid here");
+    return std::unexpected(
+        refused(errc::requests_limited,
+                fmt::format("this key may run {} requests at once, and they all run", limits.concurrent),
+                k_busy_retry_ms));
+  }
+  entered_ = true;
+  if (limits.requests_per_min == 0) return {};
+  const auto got = account_->requests.take(per_minute(limits.requests_per_min), 1, now_ns());
+  request_level_ = got.after;
+  if (got.allowed) return {};
+  return std::unexpected(
+      refused(errc::requests_limited,
+              fmt::format("this key may send {} requests a minute; the next one passes in {}",
+                          limits.requests_per_min, go_duration(to_ms(got.retry_ns) * k_ns_per_ms)),
+              to_ms(got.retry_ns)));
+}
+
+result<void> ticket::take_of_minute(std::int64_t units) {
+  const std::int64_t limit = terms_.limits.tokens_per_min;
+  if (limit == 0) return {};
+  const auto how = per_minute(limit);
+  if (!policy::limits::fits(how, units)) {
+    return std::unexpected(refused(
+        errc::limit_too_small,
+        fmt::format("this request may use {} tokens, more than the {} that this key may use in a whole "
+                    "minute; ask for fewer max_tokens or send a shorter prompt",
+                    units, limit)));
+  }
+  const auto got = account_->tokens.take(how, units, now_ns());
+  token_level_ = got.after;
+  if (got.allowed) {
+    tokens_ = got.got;
+    return {};
+  }
+  return std::unexpected(
+      refused(errc::tokens_limited,
+              fmt::format("this key may use {} tokens a minute and this request up to {}; it passes in {}",
+                          limit, units, go_duration(to_ms(got.retry_ns) * k_ns_per_ms)),
+              to_ms(got.retry_ns)));
+}
+
+task<result<void>> ticket::take_tokens(const need& most) {
+  prompt_tokens_ = most.prompt_tokens;
+  if (account_ == nullptr) co_return result<void>{};
+  auto taken = take_of_minute(most.prompt_tokens + most.output_tokens);
+  if (!taken || !has_budget()) co_return taken;
+  result<void> reserved = co_await reserve_money(most);
+  co_return reserved;
+}
+
+task<result<void>> ticket::reserve_money(const need& most) {
+  if (money_ == nullptr) co_return std::unexpected(ledger_away());
+  policy::limits::usd_nano amount = 0;
+  for (const auto& target : most.dearest) {
+    amount = std::max(
+        amount, policy::limits::price_at_most(most.prompt_tokens, most.output_tokens, target.tiers).amount);
+  }
+  const auto wait = std::make_shared<commit_wait>(executor_);
+  struct leave {
+    commit_wait& wait;
+    ~leave() {
+      wait.wake.reset();
+      const std::lock_guard lock(wait.mutex);
+      wait.waited_for = false;
+    }
+  } const guard{*wait};
+  wait->wake->expires_after(k_commit_wait);
+  auto reserved =
+      money_->reserve(account_->id(), terms_.limits, amount, request_id_,
+                      [wait](std::expected<void, ledger::fault> outcome) { tell(wait, outcome); });
+  if (!reserved) co_return std::unexpected(to_error(reserved.error()));
+  reservation_ = *reserved;
+  const auto token = asio::as_tuple(use_task);
+  if (!wait->outcome) co_await wait->wake->async_wait(token);
+  if (!wait->outcome || !*wait->outcome) co_return std::unexpected(ledger_away());
+  co_return result<void>{};
+}
+
+void ticket::passed(std::string_view events) noexcept {
+  if (account_ == nullptr) return;
+  for (std::size_t at = events.find("\n\n"); at != events.npos; at = events.find("\n\n", at + 2)) ++passed_;
+}
+
+void ticket::finished(const api::token_usage& usage, const target_prices& prices) noexcept {
+  prices_ = &prices;
+  if (usage.prompt_tokens == 0 && usage.completion_tokens == 0) return;
+  reported_ = {.prompt_tokens = usage.prompt_tokens,
+               .cache_read_tokens = usage.cached_tokens,
+               .cache_write_tokens = usage.cache_write_tokens,
+               .completion_tokens = usage.completion_tokens};
+}
+
+policy::limits::usage ticket::used() const noexcept {
+  if (!began_) return {};
+  if (reported_) {
+    const auto how = prices_ != nullptr ? prices_->counted : policy::limits::counting::cached_included;
+    return policy::limits::split(*reported_, how);
+  }
+  return {.fresh = prompt_tokens_, .output = passed_};
+}
+
+policy::limits::charge ticket::cost() const noexcept {
+  if (!began_ || prices_ == nullptr) return {};
+  return policy::limits::price(used(), prices_->tiers);
+}
+
+void ticket::settle_tokens(std::int64_t used_tokens) noexcept {
+  if (!tokens_) return;
+  const auto how = per_minute(terms_.limits.tokens_per_min);
+  if (used_tokens < tokens_->units) {
+    account_->tokens.give_back(how, *tokens_, tokens_->units - used_tokens, now_ns());
+  } else if (used_tokens > tokens_->units) {
+    account_->tokens.charge(how, used_tokens - tokens_->units, now_ns());
+  }
+}
+
+http::header_list ticket::headers() const {
+  http::header_list out;
+  if (request_level_) {
+    append_rate_headers(out, dimension::requests, terms_.limits.requests_per_min, *request_level_);
+  }
+  if (token_level_) {
+    append_rate_headers(out, dimension::tokens, terms_.limits.tokens_per_min, *token_level_);
+  }
+  return out;
+}
+
+}  // namespace weir::gateway::limits

@@ -1,0 +1,103 @@
+// One request's part of what its key may use: taken before it runs, settled with what it really used, given
+// back where it failed.
+//
+//   take_request()   a request of this minute, and one of those that may run at once
+//   take_tokens()    prompt and the most it may answer, of this minute's tokens and of the budgets; the
+//   budget's
+//                    reservation is on the disk when it returns
+//   began()          the answer has begun: from here on what was used is charged, however it ends
+//   finished()       what the target says was used
+//   destructor       settles; a request that never began gives tokens and money back
+//
+// A key without limits pays for none of it. Thread rule: the request's I/O thread; end_soon() from any.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <variant>
+
+#include "gateway/api/response_writer.hpp"
+#include "gateway/auth/key_store.hpp"
+#include "gateway/errc.hpp"
+#include "gateway/http/exchange.hpp"
+#include "gateway/ledger/ledger.hpp"
+#include "gateway/limits/account.hpp"
+#include "gateway/task.hpp"
+#include "policy/limits/price.hpp"
+
+namespace weir::gateway::limits {
+
+inline constexpr std::chrono::milliseconds k_commit_wait{5000};  // a disk that takes longer counts as gone
+
+// The price list of one target.
+struct target_prices {
+  std::vector<policy::limits::price_tier> tiers;  // empty: nothing is known, everything is free and marked
+  policy::limits::counting counted = policy::limits::counting::cached_included;
+};
+
+// The most that a request can use.
+struct need {
+  std::int64_t prompt_tokens = 0;
+  std::int64_t output_tokens = 0;          // of all choices
+  bool estimate = false;                   // no tokenizer: a bound by bytes
+  std::span<const target_prices> dearest;  // of every target that may serve it
+};
+
+class ticket final : public running_request {
+ public:
+  // All outlive the ticket. `ledger` may be null: then no key has a budget.
+  ticket(const auth::identity& caller, ledger::ledger* money, http::exchange& exchange, io_executor executor);
+  ~ticket() override;
+  ticket(const ticket&) = delete;
+  ticket& operator=(const ticket&) = delete;
+
+  result<void> take_request();
+  task<result<void>> take_tokens(const need& most);
+
+  // Whether the key has a budget: then the target must not answer with more than was reserved.
+  bool has_budget() const noexcept { return terms_.limits.has_budget(); }
+
+  void began() noexcept { began_ = true; }
+  // Events that went to the client, counted as a token each until the target says better.
+  void passed(std::string_view events) noexcept;
+  // The last report wins. `prices`: of the target that served; outlives the ticket.
+  void finished(const api::token_usage& usage, const target_prices& prices) noexcept;
+
+  // For every answer of a key with limits.
+  http::header_list headers() const;
+
+  bool counted() const noexcept { return account_ != nullptr; }
+  // What was used until now costs so much, as far as it has a price.
+  policy::limits::charge cost() const noexcept;
+
+  void end_soon() noexcept override;
+
+ private:
+  struct revocation;
+  result<void> take_of_minute(std::int64_t units);
+  task<result<void>> reserve_money(const need& most);
+  policy::limits::usage used() const noexcept;
+  void settle_tokens(std::int64_t used_tokens) noexcept;
+
+  const auth::key_terms& terms_;
+  account* account_;  // null: a caller without limits
+  ledger::ledger* money_;
+  const io_executor executor_;
+  const std::string_view request_id_;
+  const std::shared_ptr<revocation> revocation_;
+  bool entered_ = false;
+  bool began_ = false;
+  std::int64_t prompt_tokens_ = 0;
+  std::int64_t passed_ = 0;
+  std::optional<policy::limits::reported_usage> reported_;
+  const target_prices* prices_ = nullptr;
+  std::optional<policy::limits::taken> tokens_;
+  std::optional<ledger::reservation_id> reservation_;
+  std::optional<policy::limits::level> request_level_;
+  std::optional<policy::limits::level> token_level_;
+};
+
+}  // namespace weir::gateway::limits
