@@ -2,7 +2,6 @@
 
 #include <charconv>
 #include <cmath>
-#include <limits>
 
 namespace weir::loadtest::replay {
 
@@ -14,19 +13,17 @@ struct sample {
   double value = 0;
 };
 
+// What a counter or a bound of a bucket can be.
 bool read_number(std::string_view text, double& out) {
-  if (text == "+Inf") {
-    out = std::numeric_limits<double>::infinity();
-    return true;
-  }
+  if (text.starts_with('+')) text.remove_prefix(1);  // +Inf
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
-  return error == std::errc{} && end == text.data() + text.size();
+  return error == std::errc{} && end == text.data() + text.size() && out >= 0;
 }
 
 bool read_line(std::string_view line, sample& out) {
   const auto space = line.rfind(' ');
   if (line.starts_with('#') || space == std::string_view::npos) return false;
-  if (!read_number(line.substr(space + 1), out.value)) return false;
+  if (!read_number(line.substr(space + 1), out.value) || std::isinf(out.value)) return false;
   line = line.substr(0, space);
   const auto brace = line.find('{');
   out.name = line.substr(0, brace);

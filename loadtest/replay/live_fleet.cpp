@@ -98,16 +98,16 @@ std::string gateway_config(const fleet_options& options, const std::vector<mock_
   std::string tokenizer;
   if (!options.tokenizer.empty())
     tokenizer = fmt::format(R"(,"tokenizer":"{}")", std::filesystem::absolute(options.tokenizer).string());
-  return fmt::format(
-      R"({{"listen":"127.0.0.1:0","admin":{{"listen":"127.0.0.1:0"}},"auth":{{"loopback_open":true}},
- "log":{{"access":false}},
- "routing":{{"policy":"{}","value_of_time_usd_per_hour":{},"credit":{},"hold_ms":{:.0f},"hold_max_ms":{:.0f}}},
- "targets":[
-  {}],
- "models":[{{"name":"{}","targets":[{}]{}}}]}}
-)",
-      options.policy, replay.how.value_of_time_usd_per_s * k_seconds_per_hour, replay.how.credit_share,
-      ms(replay.placement.hold_s), ms(replay.placement.hold_max_s), targets, k_live_model, names, tokenizer);
+  std::string out = R"({"listen":"127.0.0.1:0","admin":{"listen":"127.0.0.1:0"},)"
+                    R"("auth":{"loopback_open":true},"log":{"access":false},)";
+  out +=
+      fmt::format(R"("routing":{{"policy":"{}","value_of_time_usd_per_hour":{},"credit":{},)", options.policy,
+                  replay.how.value_of_time_usd_per_s * k_seconds_per_hour, replay.how.credit_share);
+  out += fmt::format(R"("hold_ms":{:.0f},"hold_max_ms":{:.0f}}},)", ms(replay.placement.hold_s),
+                     ms(replay.placement.hold_max_s));
+  out += fmt::format("\n\"targets\":[{}],\n", targets);
+  out += fmt::format(R"("models":[{{"name":"{}","targets":[{}]{}}}]}})", k_live_model, names, tokenizer);
+  return out + '\n';
 }
 
 }  // namespace

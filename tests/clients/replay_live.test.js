@@ -7,10 +7,11 @@ import path from 'node:path';
 import {describe, test} from 'node:test';
 
 import {Tool} from './support/loadtest.js';
-import {NAME} from './support/relay.js';
+import {NAME, SLOW} from './support/relay.js';
 import {bearer, folderOf, keysOf, mocksOf, percent, replicas, routerOf} from './support/routing.js';
 
-const REQUESTS = 400;
+const REQUESTS = 300;
+const SPEED = '20';
 const FIGURES = [
   'hit_rate',
   'predicted_hit_rate',
@@ -41,14 +42,14 @@ const said = ({policy, hit_rate: hit, ttft_mean_s: ttft, ttft_p99_s: p99, load_s
   `${policy}: hit ${percent(hit)}, TTFT ${ttft.toFixed(2)} s, p99 ${p99.toFixed(1)} s, spread ${spread.toFixed(2)}`;
 
 describe('replay, live', {timeout: 300_000}, () => {
-  for (const [what, args, speed] of [
-    ['checkpoints', [], '15'],
-    ['dense', ['--retention', 'dense'], '15'],
+  for (const [what, args] of [
+    ['checkpoints', []],
+    ['dense', ['--retention', 'dense']],
   ]) {
     test(`${what}: as in virtual time`, async (t) => {
       const both = ['--policy', 'balanced,round-robin', ...args];
       const simulated = await figures(replay, ...both);
-      const measured = await figures(live, '--speed', speed, ...both);
+      const measured = await figures(live, '--speed', SPEED, ...both);
       for (const [i, got] of measured.entries()) {
         t.diagnostic(`live ${said(got)}, error ${percent(got.prediction_error_mean)}`);
         t.diagnostic(`simulated ${said(simulated[i])}`);
@@ -62,6 +63,10 @@ describe('replay, live', {timeout: 300_000}, () => {
         // of the hit rate, and a hundredth of the prompts for round robin, whose rate is small.
         const difference = Math.abs(got.hit_rate - simulated[i].hit_rate);
         assert.ok(difference <= 0.1 * simulated[i].hit_rate + 0.01, `${difference} off`);
+        // Work is the same and takes the same time; what the gateway and sockets add is wall time x speed.
+        assert.ok(got.ttft_mean_s >= 0.8 * simulated[i].ttft_mean_s, said(got));
+        const added = 0.05 * Number(SPEED);
+        if (!SLOW) assert.ok(got.ttft_mean_s <= 1.25 * simulated[i].ttft_mean_s + added, said(got));
       }
       const [balanced, roundRobin] = measured;
       assert.ok(balanced.hit_rate >= 1.3 * roundRobin.hit_rate, 'balanced finds what is held');
@@ -70,7 +75,7 @@ describe('replay, live', {timeout: 300_000}, () => {
 
   test('prompts as token ids, caches known by their events', async (t) => {
     const tokenizer = path.join(import.meta.dirname, '../../configs/models/weir-tiny');
-    const got = await figures(live, '--speed', '15', '--source', 'events', '--tokenizer', tokenizer);
+    const got = await figures(live, '--speed', SPEED, '--source', 'events', '--tokenizer', tokenizer);
     t.diagnostic(`live ${said(got)}, error ${percent(got.prediction_error_mean)}`);
     const simulated = await figures(replay, '--source', 'events');
     assert.ok(Math.abs(got.hit_rate - simulated.hit_rate) <= 0.1 * simulated.hit_rate + 0.01);
@@ -78,7 +83,7 @@ describe('replay, live', {timeout: 300_000}, () => {
   });
 
   test('a gateway that runs, with a key', async (t) => {
-    const pages = {'block-tokens': 512, 'prefill-tokens-per-s': 14 * 512 * 20, context: 1 << 30};
+    const pages = {'block-tokens': 512, 'prefill-tokens-per-s': 14 * 512 * Number(SPEED), context: 1 << 30};
     const mocks = await mocksOf(t, 2, pages);
     const key = path.join(folderOf(t), 'key');
     writeFileSync(key, 'k1\n');
@@ -90,7 +95,7 @@ describe('replay, live', {timeout: 300_000}, () => {
     }));
     assert.equal((await fetch(`${weir.base}/models`, {headers: bearer('k1')})).status, 200);
     const at = ['--engine', 'live', '--url', weir.url, '--admin-url', weir.admin, '--model', NAME];
-    const cut = ['--trace', 'generate:7', '--requests', '60', '--replicas', '2', '--speed', '20', '--json'];
+    const cut = ['--trace', 'generate:7', '--requests', '60', '--replicas', '2', '--speed', SPEED, '--json'];
     const keyless = await replay(...at, ...cut);
     assert.equal(keyless.code, 1);
     assert.match(keyless.err, /asks for a key: --key-file/);

@@ -5,7 +5,7 @@ import path from 'node:path';
 import {describe, test} from 'node:test';
 
 import {Tool} from './support/loadtest.js';
-import {inParallel} from './support/relay.js';
+import {randomSource} from './support/relay.js';
 import {
   HYBRID_CACHE,
   Sessions,
@@ -18,6 +18,7 @@ import {
   replicas,
   routerOf,
   startMock,
+  sum,
   tally,
 } from './support/routing.js';
 
@@ -75,25 +76,92 @@ describe('a replica of four begins anew', {timeout: 120_000}, () => {
 });
 
 describe('batches of events are lost and no replay is offered', {timeout: 180_000}, () => {
-  const drops = {none: 0, 'one in fifty': 0.02, 'one in five': 0.2};
-  test('reuse lost, promises kept', async (t) => {
-    const rates = {};
-    for (const [name, share] of Object.entries(drops)) {
-      const mocks = await mocksOf(t, REPLICAS, {...FREE, 'kv-drop': share});
+  const TURNS = 5;
+  // What is known of a replica is forgotten at each gap; `rate`: that is left at least, `run`: of a session's
+  // turns without reuse, one after another, at most.
+  const losses = {
+    none: {drop: 0, rate: 0.85, run: 0},
+    'one in fifty': {drop: 0.02, rate: 0.55, run: 3},
+    'one in five': {drop: 0.2, rate: 0.3, run: TURNS - 1},
+  };
+  for (const [name, {drop, rate, run}] of Object.entries(losses)) {
+    test(`lost: ${name}`, async (t) => {
+      const mocks = [];
+      for (let seed = 1; seed <= REPLICAS; ++seed)
+        mocks.push(...(await mocksOf(t, 1, {...FREE, 'kv-drop': drop, seed})));
       const weir = await routerOf(t, targetsOf(mocks, {replay: false}));
       const sessions = new Sessions();
-      let [cached, asked, over] = [0, 0, 0];
       await sessions.turn(weir);
-      for (let turn = 0; turn < 4; ++turn) {
+      let [cached, asked, over, longest] = [0, 0, 0, 0];
+      const without = sessions.prompts.map(() => 0);
+      for (let turn = 0; turn < TURNS; ++turn) {
         const played = await sessions.play(weir);
         cached += played.cached;
         asked += played.asked;
         over += played.over;
+        played.reused.forEach((share, i) => {
+          without[i] = share < 0.5 ? without[i] + 1 : 0;
+          longest = Math.max(longest, without[i]);
+        });
       }
-      rates[name] = cached / asked;
-      t.diagnostic(`lost ${name}: hit rate ${percent(rates[name])}, ${over} promises too high`);
+      const got = cached / asked;
+      t.diagnostic(
+        `hit rate ${percent(got)}; a session found nothing for ${longest} turns at most; ${over} promises too high`,
+      );
       assert.equal(over, 0, 'promised more than there was');
+      assert.ok(got >= rate, `${got}`);
+      assert.ok(longest <= run, `${longest} turns`);
+    });
+  }
+});
+
+describe('load is polled rarely', {timeout: 180_000}, () => {
+  const RATE = 10_000;
+  const REQUESTS = 420; // over more than one poll at 15 s
+  const TOKENS = 1_600;
+  const UTILIZATION = 0.7;
+
+  // Strangers that come at random times; what each replica worked, and how long answers took.
+  async function drive(weir) {
+    const random = randomSource(7);
+    const work = {};
+    const took = [];
+    const every = (1e3 * TOKENS) / (UTILIZATION * RATE * REPLICAS);
+    let due = performance.now();
+    const running = [];
+    for (let i = 0; i < REQUESTS; ++i) {
+      due += -Math.log(1 - random(1e6) / 1e6) * every;
+      await new Promise((resolve) => setTimeout(resolve, Math.max(0, due - performance.now())));
+      const prompt = ids(i, 100 + random(2 * (TOKENS - 100)));
+      const one = async () => {
+        const {target, ms} = await ask(weir, prompt);
+        work[target] = (work[target] ?? 0) + prompt.length;
+        took.push(ms);
+      };
+      running.push(one());
     }
+    await Promise.all(running);
+    const spread = (Math.max(...Object.values(work)) * REPLICAS) / sum(Object.values(work));
+    return {spread, mean: sum(took) / took.length};
+  }
+
+  test('every 15 s: our own dispatches keep it spread', async (t) => {
+    const got = {};
+    for (const interval_ms of [100, 15_000]) {
+      const mocks = await mocksOf(t, REPLICAS, {'prefill-tokens-per-s': RATE});
+      const fields = {metrics: {interval_ms}, speed: {prefill_tokens_per_s: RATE, ttft_base_ms: 1}};
+      const weir = await routerOf(t, targetsOf(mocks, fields));
+      const begun = performance.now();
+      got[interval_ms] = await drive(weir);
+      assert.ok(performance.now() - begun > 16_000, 'no poll fell into the run');
+      const {spread, mean} = got[interval_ms];
+      t.diagnostic(
+        `polled every ${interval_ms} ms: busiest ${spread.toFixed(3)} of the mean, answers in ${mean.toFixed(0)} ms`,
+      );
+    }
+    const {100: often, 15000: rarely} = got;
+    assert.ok(rarely.spread <= often.spread + 0.1 && rarely.spread <= 1.2, JSON.stringify(got));
+    assert.ok(rarely.mean <= 1.25 * often.mean + 20, JSON.stringify(got));
   });
 });
 

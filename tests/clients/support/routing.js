@@ -81,6 +81,7 @@ export async function ask(weir, prompt, fields = {}, headers = {}) {
     target: line.target,
     predicted: line.predicted_cached_tokens ?? 0,
     cached: line.cached_tokens ?? -1,
+    ms: line.duration_ms,
     usage: JSON.parse(text).usage,
     headers: answer.headers,
   };
@@ -141,15 +142,16 @@ export class Sessions {
   }
 
   // One turn of each, in turn by the gateways given. The share of prompt tokens that replicas reused, where
-  // each went, and which were promised another reuse than they got.
+  // each went and what share of it was reused there, which promises were wrong and how many too high.
   async play(...weirs) {
-    const out = {cached: 0, asked: 0, targets: [], wrong: [], over: 0};
+    const out = {cached: 0, asked: 0, targets: [], reused: [], wrong: [], over: 0};
     this.round += 1;
     for (const [i, prompt] of this.prompts.entries()) {
       const got = await ask(weirs[i % weirs.length], prompt);
       out.cached += got.cached;
       out.asked += prompt.length;
       out.targets.push(got.target);
+      out.reused.push(got.cached / prompt.length);
       if (got.predicted !== got.cached) out.wrong.push(i);
       if (got.predicted > got.cached) out.over += 1;
       this.prompts[i] = [...prompt, ...ids(1_000 * this.round + i, 150)];
