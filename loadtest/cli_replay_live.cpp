@@ -90,7 +90,7 @@ void add_live_options(CLI::App& command, live_arguments& given) {
 
 std::expected<void, std::string> check_live(const CLI::App& command, const live_arguments& given,
                                             const replay::replay_options& options, std::size_t policies) {
-  for (const auto* name : {"--estimate", "--pending-weight", "--lengths", "--seed"}) {
+  for (const auto* name : {"--estimate", "--pending-weight", "--lengths"}) {
     if (command.get_option(name)->count() > 0)
       return std::unexpected(fmt::format("{} does not go with --engine live", name));
   }
