@@ -81,8 +81,8 @@ describe('batches of events are lost and no replay is offered', {timeout: 180_00
   // turns without reuse, one after another, at most.
   const losses = {
     none: {drop: 0, rate: 0.85, run: 0},
-    'one in fifty': {drop: 0.02, rate: 0.55, run: 3},
-    'one in five': {drop: 0.2, rate: 0.3, run: TURNS - 1},
+    'one in fifty': {drop: 0.02, rate: 0.65, run: 3},
+    'one in five': {drop: 0.2, rate: 0.35, run: TURNS - 1},
   };
   for (const [name, {drop, rate, run}] of Object.entries(losses)) {
     test(`lost: ${name}`, async (t) => {
