@@ -2,7 +2,7 @@
 // trace in virtual time.
 import assert from 'node:assert/strict';
 import {execFile} from 'node:child_process';
-import {writeFileSync} from 'node:fs';
+import {rmSync, writeFileSync} from 'node:fs';
 import path from 'node:path';
 import {describe, test} from 'node:test';
 
@@ -38,8 +38,10 @@ async function figures(run, ...args) {
   assert.equal(code, 0, err);
   return JSON.parse(out);
 }
-const said = ({policy, hit_rate: hit, ttft_mean_s: ttft, ttft_p99_s: p99, load_spread: spread}) =>
-  `${policy}: hit ${percent(hit)}, TTFT ${ttft.toFixed(2)} s, p99 ${p99.toFixed(1)} s, spread ${spread.toFixed(2)}`;
+const said = ({policy, hit_rate: hit, ttft_mean_s: ttft, ttft_p99_s: p99, load_spread: spread}) => {
+  const times = `TTFT ${ttft.toFixed(2)} s, p99 ${p99.toFixed(1)} s`;
+  return `${policy}: hit ${percent(hit)}, ${times}, spread ${spread.toFixed(2)}`;
+};
 
 describe('replay, live', {timeout: 300_000}, () => {
   for (const [what, args] of [
@@ -115,7 +117,11 @@ describe('replay, live: what cannot be', {timeout: 120_000}, () => {
       1,
       /no gateway answers at http:\/\/127.0.0.1:1: Connection refused/,
     ],
-    'a program that is no gateway': [['--gateway', '/bin/false'], 1, /the gateway did not start: it ended; see/],
+    'a program that is no gateway': [
+      ['--gateway', '/bin/false'],
+      1,
+      /the gateway did not start: it ended; see/,
+    ],
     'no such program': [['--gateway', '/nowhere/weir'], 2, /--gateway/],
     'a URL without its admin address': [['--url', 'http://127.0.0.1:1', '--model', 'x'], 2, /--admin-url/],
     'an estimate of the simulation': [['--estimate', 'pages'], 2, /--estimate does not go with/],
@@ -128,6 +134,8 @@ describe('replay, live: what cannot be', {timeout: 120_000}, () => {
       assert.equal(got.code, code, got.err);
       assert.match(got.err, message);
       assert.equal(got.out, '');
+      const [, left] = /; see (\S+)/.exec(got.err) ?? [];
+      if (left) rmSync(left, {recursive: true});
     });
   }
 

@@ -106,7 +106,8 @@ describe('batches of events are lost and no replay is offered', {timeout: 180_00
       }
       const got = cached / asked;
       t.diagnostic(
-        `hit rate ${percent(got)}; a session found nothing for ${longest} turns at most; ${over} promises too high`,
+        `hit rate ${percent(got)}; a session found nothing for ${longest} turns at most; ` +
+          `${over} promises too high`,
       );
       assert.equal(over, 0, 'promised more than there was');
       assert.ok(got >= rate, `${got}`);
@@ -156,7 +157,8 @@ describe('load is polled rarely', {timeout: 180_000}, () => {
       assert.ok(performance.now() - begun > 16_000, 'no poll fell into the run');
       const {spread, mean} = got[interval_ms];
       t.diagnostic(
-        `polled every ${interval_ms} ms: busiest ${spread.toFixed(3)} of the mean, answers in ${mean.toFixed(0)} ms`,
+        `polled every ${interval_ms} ms: busiest ${spread.toFixed(3)} of the mean, ` +
+          `answers in ${mean.toFixed(0)} ms`,
       );
     }
     const {100: often, 15000: rarely} = got;
