@@ -3,14 +3,17 @@
 
 #include <CLI/CLI.hpp>
 #include <charconv>
+#include <cmath>
 #include <cstdio>
 #include <expected>
 #include <fstream>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 
 #include "loadtest/cli.hpp"
+#include "loadtest/cli_replay_live.hpp"
 #include "loadtest/replay/plot.hpp"
 #include "loadtest/replay/replay.hpp"
 #include "loadtest/replay/workload.hpp"
@@ -44,9 +47,9 @@ const std::map<std::string, replay::knowledge> k_sources{
 };
 
 constexpr const char* k_footer =
-    R"(Replays a trace in virtual time over replicas that prefill one request after another, with the policy
-code that the gateway runs, and prints time to first token and reuse. Several policies (--policy a,b) are
-compared.
+    R"(Replays a trace over replicas that prefill one request after another and prints time to first token and
+reuse. Several policies (--policy a,b) are compared. --engine sim does so in virtual time with the policy code
+that the gateway runs; --engine live over sockets through a gateway.
 
 TRACE is a file of Mooncake's format, one JSON object a line (timestamp in ms, input_length, output_length,
 hash_ids of 512-token blocks), or generate:SEED for a mixture of shared roots, deep forks, agents with growing
@@ -57,6 +60,15 @@ model's checkpoints at prompt ends and where a prefix is seen again, evicted by 
 evicted by saved tokens x frequency per byte), value (checkpoints where the router hints, kept by what they
 save).
 
+Live: mocks and a gateway (weir beside this program, or --gateway) are started for each run, configured as the
+options say, cold, on free loopback ports, and end with it; all rates and waiting times are --speed times as
+fast, all times are given as the trace's. With --url a gateway that runs already is used as it is: start its
+--replicas mocks with --prefill-tokens-per-s = --rate x 512 x --speed, the same --capacity-tokens and
+--retention, and --block-tokens 512; all of them cold, or what they hold counts. Prompts are text of 4 bytes a
+token, by which a gateway without a tokenizer counts like a mock; with --tokenizer they are token ids.
+prediction_error_mean is weighted by tokens, load_spread_60s not measured, decision_us_p99 from the gateway's
+histogram. The first request that fails ends the run (exit code 1).
+
 JSON, one object or a list of them: hit_rate, predicted_hit_rate, prediction_error_mean, ttft_mean_s,
 ttft_p50_s, ttft_p90_s, ttft_p99_s, load_spread, load_spread_60s, decision_us_p99; each the mean over --seeds
 runs.
@@ -65,6 +77,7 @@ Examples:
   weir-loadtest replay --trace conversation.jsonl --policy balanced,least-pending,random --svg ttft.svg
   weir-loadtest replay --trace conversation.jsonl --policy cost --pending-weight 1 --retention dense --json
   weir-loadtest replay --trace generate:7 --retention value --seeds 5
+  weir-loadtest replay --trace conversation.jsonl --requests 1000 --policy balanced,round-robin --engine live
 )";
 
 struct arguments {
@@ -77,12 +90,14 @@ struct arguments {
   std::string svg;
   std::string engine = "sim";
   int seeds = 1;
+  std::size_t requests_max = 0;  // 0: all
+  live_arguments live;
   bool json = false;
   bool no_hints = false;
   replay::replay_options options;
 };
 
-std::expected<std::vector<replay::trace_request>, std::string> load(const arguments& given) {
+std::expected<std::vector<replay::trace_request>, std::string> load_all(const arguments& given) {
   constexpr std::string_view k_generate = "generate:";
   if (!given.trace.starts_with(k_generate)) return replay::read_trace(given.trace);
   std::uint64_t seed = 0;
@@ -93,6 +108,12 @@ std::expected<std::vector<replay::trace_request>, std::string> load(const argume
   }
   const double fleet = given.options.blocks_per_s * static_cast<double>(given.options.replicas);
   return replay::make_workload({.seed = seed, .blocks_per_s = fleet});
+}
+
+std::expected<std::vector<replay::trace_request>, std::string> load(const arguments& given) {
+  auto out = load_all(given);
+  if (out && given.requests_max > 0 && given.requests_max < out->size()) out->resize(given.requests_max);
+  return out;
 }
 
 class progress_line {
@@ -117,6 +138,8 @@ class progress_line {
   bool shown_;
 };
 
+constexpr double k_not_measured = std::numeric_limits<double>::quiet_NaN();
+
 // Every figure, in the order and by the names in which they are printed.
 struct figure {
   const char* name;
@@ -135,8 +158,9 @@ constexpr figure k_figures[] = {
     {"decision_us_p99", &replay::replay_result::decision_us_p99},
 };
 
-replay::replay_result run_seeds(const std::vector<replay::trace_request>& trace, const arguments& given,
-                                const std::string& policy) {
+std::expected<replay::replay_result, std::string> run_seeds(const std::vector<replay::trace_request>& trace,
+                                                            const arguments& given,
+                                                            const std::string& policy) {
   replay::replay_result mean;
   for (int i = 0; i < given.seeds; ++i) {
     auto options = given.options;
@@ -144,16 +168,22 @@ replay::replay_result run_seeds(const std::vector<replay::trace_request>& trace,
     options.seed = given.options.seed + static_cast<std::uint64_t>(i);
     progress_line line(fmt::format("{}, run {} of {}", policy, i + 1, given.seeds), trace.size());
     options.progress = std::ref(line);
-    auto result = replay::run_replay(trace, options);
-    for (const auto& f : k_figures) mean.*f.value += result.*f.value / given.seeds;
-    if (i == 0) mean.ttft_s = std::move(result.ttft_s);
+    auto result = given.engine == "live" ? run_live_policy(trace, given.live, options, policy)
+                                         : replay::run_replay(trace, options);
+    if (!result) return result;
+    for (const auto& f : k_figures) mean.*f.value += (*result).*f.value / given.seeds;
+    if (i == 0) mean.ttft_s = std::move(result->ttft_s);
   }
+  // Which replica took a request when is not known of a live run.
+  if (given.engine == "live") mean.load_spread_60s = k_not_measured;
   return mean;
 }
 
 std::string to_json(const std::string& policy, const replay::replay_result& r) {
   std::string out = fmt::format("{{\"policy\": \"{}\"", policy);
-  for (const auto& f : k_figures) out += fmt::format(", \"{}\": {:.6g}", f.name, r.*f.value);
+  for (const auto& f : k_figures) {
+    if (!std::isnan(r.*f.value)) out += fmt::format(", \"{}\": {:.6g}", f.name, r.*f.value);
+  }
   return out + "}";
 }
 
@@ -164,11 +194,11 @@ void print_table(const std::vector<std::string>& policies,
   for (std::size_t i = 0; i < policies.size(); ++i) {
     const auto& r = results[i];
     fmt::print(
-        "{:<14}{:>6.1f}%{:>9.1f}%{:>7.2f}%{:>8.3f} s{:>6.2f} s{:>6.2f} s{:>6.2f} s{:>8.2f}{:>8.2f}{:>7.0f} "
+        "{:<14}{:>6.1f}%{:>9.1f}%{:>7.2f}%{:>8.3f} s{:>6.2f} s{:>6.2f} s{:>6.2f} s{:>8.2f}{:>8}{:>7.0f} "
         "us\n",
         policies[i], 100 * r.hit_rate, 100 * r.predicted_hit_rate, 100 * r.prediction_error_mean,
-        r.ttft_mean_s, r.ttft_p50_s, r.ttft_p90_s, r.ttft_p99_s, r.load_spread, r.load_spread_60s,
-        r.decision_us_p99);
+        r.ttft_mean_s, r.ttft_p50_s, r.ttft_p90_s, r.ttft_p99_s, r.load_spread,
+        std::isnan(r.load_spread_60s) ? "-" : fmt::format("{:.2f}", r.load_spread_60s), r.decision_us_p99);
   }
 }
 
@@ -190,7 +220,12 @@ int write_plot(const arguments& given, std::vector<replay::replay_result>& resul
   return out ? 0 : refuse(fmt::format("--svg {}: cannot be written", given.svg));
 }
 
-int execute(arguments& given) {
+int fail(const std::string& why) {
+  std::fprintf(stderr, "weir-loadtest: %s\n", why.c_str());
+  return k_exit_failures;
+}
+
+int execute(const CLI::App& command, arguments& given) {
   auto& options = given.options;
   const auto keeps = replay::to_retention(given.retention);
   options.knows.cache.keeps = *keeps;
@@ -204,10 +239,18 @@ int execute(arguments& given) {
     // What such replicas evict cannot be told from dispatches: they are replicas with events.
     options.knows.source = replay::knowledge::events;
   }
+  if (given.engine == "live") {
+    const auto checked = check_live(command, given.live, options, given.policies.size());
+    if (!checked) return refuse(checked.error());
+  }
   const auto trace = load(given);
   if (!trace) return refuse(trace.error());
   std::vector<replay::replay_result> results;
-  for (const auto& policy : given.policies) results.push_back(run_seeds(*trace, given, policy));
+  for (const auto& policy : given.policies) {
+    auto result = run_seeds(*trace, given, policy);
+    if (!result) return fail(result.error());
+    results.push_back(std::move(*result));
+  }
   if (given.json) {
     std::string out;
     for (std::size_t i = 0; i < results.size(); ++i) {
@@ -293,15 +336,22 @@ command add_replay_command(CLI::App& app) {
   auto* replay = app.add_subcommand("replay", "Replay a trace through a routing policy");
   replay->footer(k_footer);
   replay->add_option("--trace", given->trace, "FILE or generate:SEED")->required();
+  replay->add_option("--requests", given->requests_max, "Only the first so many; 0: all")
+      ->check(CLI::Range(0, 100'000'000))
+      ->capture_default_str();
+  replay->add_option("--engine", given->engine, "sim: virtual time; live: through a gateway")
+      ->check(CLI::IsMember({"sim", "live"}))
+      ->capture_default_str();
   add_fleet_options(*replay, *given);
   add_router_options(*replay, *given);
+  add_live_options(*replay, given->live);
   replay->add_option("--seed", given->options.seed, "Of the first run")->capture_default_str();
   replay->add_option("--seeds", given->seeds, "Runs whose mean is printed")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   replay->add_flag("--json", given->json, "Print JSON instead of a table");
   replay->add_option("--svg", given->svg, "Write a plot of the comparison to this file");
-  return {replay, [given] { return execute(*given); }};
+  return {replay, [replay, given] { return execute(*replay, *given); }};
 }
 
 }  // namespace weir::loadtest

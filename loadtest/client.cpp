@@ -50,6 +50,9 @@ class stream_watch {
     if (!event["error"]["message"].get(message)) out_.failure = "error event: " + std::string(message);
     std::int64_t reported = 0;
     if (!event["usage"]["completion_tokens"].get(reported)) out_.output_tokens = reported;
+    if (!event["usage"]["prompt_tokens"].get(reported)) out_.prompt_tokens = reported;
+    if (!event.at_pointer("/usage/prompt_tokens_details/cached_tokens").get(reported))
+      out_.cached_tokens = reported;
     if (has_output(event)) note_token();
     if (check_sequence_ && !event.at_pointer("/choices/0/delta/content").get(message))
       sequence_.take(message);
@@ -71,6 +74,7 @@ class stream_watch {
     std::string_view text;
     simdjson::dom::element call;
     if (!event.at_pointer("/choices/0/delta/content").get(text) && !text.empty()) return true;
+    if (!event.at_pointer("/choices/0/text").get(text) && !text.empty()) return true;
     return !event.at_pointer("/choices/0/delta/tool_calls/0").get(call);
   }
 

@@ -1,4 +1,4 @@
-// One streamed chat completion over its own connection, with the times that matter.
+// One streamed completion, of a chat or of a prompt, over its own connection, with the times that matter.
 // One request, one io_context thread.
 #pragma once
 
@@ -24,12 +24,14 @@ struct request_spec {
 
 struct request_result {
   bool ok = false;
-  std::string failure;             // why not ok: a status, a transport fault, an error event
-  double first_token_s = 0;        // from sending to the first event with content
-  double duration_s = 0;           // from sending to the last byte
-  std::vector<double> gaps_s;      // between events with content
-  std::int64_t output_tokens = 0;  // as the server reports, else events with content
-  std::int64_t tokens_lost = 0;    // by their numbers
+  std::string failure;              // why not ok: a status, a transport fault, an error event
+  double first_token_s = 0;         // from sending to the first event with content
+  double duration_s = 0;            // from sending to the last byte
+  std::vector<double> gaps_s;       // between events with content
+  std::int64_t output_tokens = 0;   // as the server reports, else events with content
+  std::int64_t prompt_tokens = -1;  // as the server reports; -1: it does not
+  std::int64_t cached_tokens = -1;  // likewise
+  std::int64_t tokens_lost = 0;     // by their numbers
   std::int64_t tokens_reordered = 0;
 };
 

@@ -24,4 +24,18 @@ std::expected<boost::asio::ip::tcp::endpoint, std::string> parse_endpoint(std::s
   return boost::asio::ip::tcp::endpoint(address, port);
 }
 
+std::expected<http_address, std::string> parse_http_url(std::string_view url) {
+  constexpr std::string_view k_scheme = "http://";
+  if (!url.starts_with(k_scheme))
+    return std::unexpected(fmt::format("'{}' does not start with http://", url));
+  auto authority = url.substr(k_scheme.size());
+  authority = authority.substr(0, authority.find('/'));
+  const auto colon = authority.rfind(':');
+  const bool has_port = colon != std::string_view::npos;
+  http_address out{std::string(authority.substr(0, colon)),
+                   has_port ? std::string(authority.substr(colon + 1)) : "80"};
+  if (out.host.empty() || out.port.empty()) return std::unexpected(fmt::format("'{}' names no host", url));
+  return out;
+}
+
 }  // namespace weir::loadtest

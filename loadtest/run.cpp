@@ -11,6 +11,7 @@
 #include <exception>
 
 #include "loadtest/arrivals.hpp"
+#include "loadtest/endpoint.hpp"
 #include "loadtest/file_limit.hpp"
 
 namespace weir::loadtest {
@@ -31,21 +32,6 @@ void append_quoted(std::string& out, std::string_view text) {
     }
   }
   out += '"';
-}
-
-// http://HOST[:PORT] into its parts.
-std::expected<request_spec, std::string> parse_url(const std::string& url) {
-  constexpr std::string_view k_scheme = "http://";
-  if (!url.starts_with(k_scheme))
-    return std::unexpected(fmt::format("'{}' does not start with http://", url));
-  std::string authority = url.substr(k_scheme.size());
-  authority = authority.substr(0, authority.find('/'));
-  const auto colon = authority.rfind(':');
-  request_spec spec;
-  spec.host = authority.substr(0, colon);
-  spec.port = colon == std::string::npos ? "80" : authority.substr(colon + 1);
-  if (spec.host.empty() || spec.port.empty()) return std::unexpected(fmt::format("'{}' names no host", url));
-  return spec;
 }
 
 class load_run {
@@ -144,11 +130,14 @@ class load_run {
 }  // namespace
 
 std::expected<run_outcome, std::string> run(const run_options& options) {
-  auto spec = parse_url(options.url);
-  if (!spec) return std::unexpected(spec.error());
+  const auto at = parse_http_url(options.url);
+  if (!at) return std::unexpected(at.error());
+  request_spec spec;
+  spec.host = at->host;
+  spec.port = at->port;
   if (options.prompts.empty()) return std::unexpected("no prompts");
   raise_file_limit();
-  return load_run(options, std::move(*spec)).execute();
+  return load_run(options, std::move(spec)).execute();
 }
 
 }  // namespace weir::loadtest

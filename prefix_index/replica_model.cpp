@@ -39,6 +39,18 @@ void replica_model::impl::raise_horizon() {
   if (order > horizon.load(std::memory_order_relaxed)) horizon.store(order, std::memory_order_release);
 }
 
+std::uint32_t replica_model::impl::whole_pages(std::uint32_t units) const noexcept {
+  const std::uint64_t unit = options.unit_tokens;
+  const std::uint64_t page = options.page_tokens;
+  if (page <= unit) return units;
+  const auto tokens = units * unit / page * page;
+  return static_cast<std::uint32_t>((tokens + unit - 1) / unit);
+}
+
+std::span<const block_key> replica_model::impl::kept(std::span<const block_key> chain) const noexcept {
+  return chain.first(whole_pages(static_cast<std::uint32_t>(std::min(chain.size(), k_chain_units_max))));
+}
+
 std::uint64_t replica_model::impl::live_order(std::uint64_t word, std::uint32_t unit) const {
   return word != 0 && is_live(word, unit, index.states) ? age_order_of(word, unit) : 0;
 }
@@ -60,6 +72,7 @@ dispatch_result replica_model::impl::touch_pages(std::uint64_t stamp, std::span<
   }
   dispatch_result held;
   while (held.pages < chain.size() && old_stamps[held.pages] != 0) ++held.pages;
+  held.pages = whole_pages(held.pages);
   held.checkpoint = held.pages;
   if (!dense) {
     while (held.checkpoint != 0 && checkpoint_orders[held.checkpoint - 1] == 0) --held.checkpoint;
@@ -79,7 +92,8 @@ void replica_model::impl::choose_boundaries(const dispatch_result& held, std::ui
     const auto step = options.interval_units;
     for (auto at = held.checkpoint / step * step + step; at < units; at += step) boundaries.push_back(at);
   }
-  for (const auto hint : hints) {
+  for (auto hint : hints) {
+    hint = whole_pages(hint);
     if (hint > held.checkpoint && hint < units) boundaries.push_back(hint);
   }
   std::sort(boundaries.begin(), boundaries.end(), std::greater<>());
@@ -110,7 +124,7 @@ replica_model::~replica_model() = default;
 
 dispatch_result replica_model::dispatched(std::span<const block_key> chain,
                                           std::span<const std::uint32_t> hint_units) {
-  chain = chain.first(std::min(chain.size(), k_chain_units_max));
+  chain = impl_->kept(chain);
   const std::lock_guard guard(impl_->mutex);
   impl_->follow_clear();
   if (chain.empty()) return {};
@@ -134,7 +148,7 @@ dispatch_result replica_model::dispatched(std::span<const block_key> chain,
 }
 
 void replica_model::generated(std::span<const block_key> chain) {
-  chain = chain.first(std::min(chain.size(), k_chain_units_max));
+  chain = impl_->kept(chain);
   const std::lock_guard guard(impl_->mutex);
   impl_->follow_clear();
   if (chain.empty()) return;

@@ -9,6 +9,10 @@
 // that touched it last, and it is resident while (dispatch, pages before checkpoints, deeper first) is above
 // a horizon.
 //
+// Where the replica's pages are longer than a unit, what fills no whole page is not kept, and prompts part
+// and end for it at whole pages: a checkpoint half a page further would be found by no prompt that goes on
+// otherwise.
+//
 // Threads: any; each call holds the model's own lock. Lookups go through residency_index::find without it.
 #pragma once
 
@@ -33,6 +37,7 @@ enum class retention : std::uint8_t {
 struct replica_model_options {
   std::uint64_t capacity_tokens = 0;
   std::uint32_t unit_tokens = k_unit_tokens_default;
+  std::uint32_t page_tokens = 0;  // of the replica; up to unit_tokens: every unit is kept
   std::uint32_t checkpoint_tokens = k_checkpoint_tokens_default;
   retention keeps = retention::dense;
   std::uint32_t interval_units = 0;  // for retention::interval, at least 1
@@ -54,7 +59,7 @@ class replica_model final {
 
   // A prompt was sent. `chain` holds its units up to prompt - 1 token (what may be reused at most).
   // hint_units are boundaries (units from the start, any order) at which the replica was told to keep a
-  // checkpoint.
+  // checkpoint. What is held is counted in whole pages.
   dispatch_result dispatched(std::span<const block_key> chain,
                              std::span<const std::uint32_t> hint_units = {});
 

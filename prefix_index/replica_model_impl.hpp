@@ -17,6 +17,13 @@ struct replica_model::impl {
   std::uint64_t next_stamp();
   void raise_horizon();
 
+  // The units that hold the whole pages of the first `units`; a page's last unit counts although the page may
+  // end within it.
+  std::uint32_t whole_pages(std::uint32_t units) const noexcept;
+
+  // What of a prompt the replica keeps.
+  std::span<const block_key> kept(std::span<const block_key> chain) const noexcept;
+
   // The entry's age if it is resident, else 0.
   std::uint64_t live_order(std::uint64_t word, std::uint32_t unit) const;
 

@@ -47,8 +47,14 @@ void attempt::tell_index() {
   auto* const model = router_->targets_[target_].state->model();
   const auto chain = prompt_->chain();
   if (model == nullptr || chain.empty()) return;
-  model->dispatched(chain, hint_units_);
+  const auto held = model->dispatched(chain, hint_units_);
   router_->shared_.changed(chain);
+  // Others may have been sent there since it was looked up.
+  const auto& cache = router_->targets_[target_].state->cache();
+  const auto unit = static_cast<std::int64_t>(prompt_->keys.unit_tokens);
+  auto& prefix = made_.candidates[target_].prefix;
+  prefix.page_tokens = whole_blocks(held.pages * unit, cache);
+  prefix.reusable_tokens = whole_blocks(held.checkpoint * unit, cache);
 }
 
 void attempt::first_token() {
@@ -88,7 +94,10 @@ void attempt::finished(const api::token_usage& usage, bool streamed) {
   if (predicted == cached) return;
   if (auto* model = state.model(); model != nullptr && keys.how == keyed_how::tokens) {
     const auto chain = prompt_->chain();
-    const auto units = static_cast<std::uint64_t>(usage.cached_tokens) / keys.unit_tokens;
+    const auto tokens = static_cast<std::uint64_t>(usage.cached_tokens);
+    // The last unit of whole pages is theirs although they may end within it.
+    const bool long_pages = state.cache().block_tokens > static_cast<std::int64_t>(keys.unit_tokens);
+    const auto units = (tokens + (long_pages ? keys.unit_tokens - 1 : 0)) / keys.unit_tokens;
     model->correct(chain, static_cast<std::uint32_t>(std::min<std::uint64_t>(chain.size(), units)));
   }
 }

@@ -126,9 +126,9 @@ void model_router::look_up(ask& a) const {
   shared_.index().find(chain, ids_, holdings);
   const auto unit = static_cast<std::int64_t>(a.prompt->keys.unit_tokens);
   for (std::size_t i = 0; i < holdings.size(); ++i) {
-    const auto block = std::max<std::int64_t>(1, targets_[cached_[i]].state->cache().block_tokens);
-    a.prefixes[cached_[i]] = {.page_tokens = holdings[i].pages * unit / block * block,
-                              .reusable_tokens = holdings[i].checkpoint * unit / block * block,
+    const auto& cache = targets_[cached_[i]].state->cache();
+    a.prefixes[cached_[i]] = {.page_tokens = whole_blocks(holdings[i].pages * unit, cache),
+                              .reusable_tokens = whole_blocks(holdings[i].checkpoint * unit, cache),
                               .from = to_evidence(holdings[i].checkpoint_from)};
   }
 }
@@ -221,20 +221,27 @@ attempt model_router::dispatch(const ask& a, policy::decision made) {
   return out;
 }
 
-// Those that wait and begin alike would find what was just sent there.
+// Those that wait and begin alike would find what was just sent there: its pages, and the checkpoints that
+// the replica's retention puts on them.
 void model_router::share_prefix(const ask& sent, std::size_t target) {
   const auto* state = targets_[target].state.get();
   if (!state->has_cache()) return;
+  const auto& cache = state->cache();
   const auto unit = static_cast<std::int64_t>(sent.prompt->keys.unit_tokens);
+  const auto before = sent.prefixes[target];
+  const auto end = whole_blocks(static_cast<std::int64_t>(sent.prompt->chain().size()) * unit, cache);
+  const bool at_junctions = cache.retention != "prompt_end" && before.page_tokens > before.reusable_tokens;
   for (const auto& w : waiting_) {
     if (w->request.prompt->keys.unit_tokens != sent.prompt->keys.unit_tokens) continue;
+    const auto units = shared_units(w->request.prompt->chain(), sent.prompt->chain());
+    const auto pages = whole_blocks(static_cast<std::int64_t>(units) * unit, cache);
+    auto reusable = before.reusable_tokens <= pages ? before.reusable_tokens : 0;
+    if (at_junctions && before.page_tokens <= pages) reusable = before.page_tokens;
+    if (end <= pages || resumes_anywhere(cache)) reusable = std::min(end, pages);
     auto& held = w->request.prefixes[target];
-    const auto pages =
-        static_cast<std::int64_t>(shared_units(w->request.prompt->chain(), sent.prompt->chain())) * unit;
-    if (pages <= held.page_tokens) continue;
-    held.page_tokens = pages;
-    if (resumes_anywhere(state->cache())) held.reusable_tokens = pages;
-    if (held.from == policy::evidence::none) held.from = policy::evidence::predicted;
+    held.page_tokens = std::max(held.page_tokens, pages);
+    held.reusable_tokens = std::max(held.reusable_tokens, reusable);
+    if (held.page_tokens > 0 && held.from == policy::evidence::none) held.from = policy::evidence::predicted;
   }
 }
 
@@ -318,10 +325,15 @@ task<result<model_router::placing>> model_router::place(const api::generation_ca
   const auto begun = steady_clock::now();
   ask request = make_ask(call, caller, prompt);
   request.seed = turn_.fetch_add(1, std::memory_order_relaxed);
+  const auto decided = [this, begun, took_s = prompt->took_s] {
+    const std::chrono::duration<double> since = steady_clock::now() - begun;
+    shared_.counters().decision_s->Observe(took_s + since.count());
+  };
   const bool waits =
       policy::may_wait(request.how.kind) && waiting_count_.load(std::memory_order_relaxed) < k_waiting_max;
   if (!waits) {
     auto made = decide(request);
+    decided();
     if (made.picked == policy::decision::k_none) co_return placing(std::unexpected(std::move(made)));
     auto sent = dispatch(request, std::move(made));
     sent.tell_index();
@@ -353,8 +365,7 @@ task<result<model_router::placing>> model_router::place(const api::generation_ca
     waiting_count_.store(waiting_.size(), std::memory_order_relaxed);
   }
   place_waiting();
-  shared_.counters().decision_s->Observe(prompt->took_s +
-                                         std::chrono::duration<double>(steady_clock::now() - begun).count());
+  decided();
   const auto cancellation = co_await asio::this_coro::cancellation_state;
   for (bool counted = false;; counted = true) {
     std::optional<placing> found;

@@ -16,7 +16,8 @@ prefix_index::replica_model_options model_options(const config::cache_config& ca
   prefix_index::replica_model_options out{
       .capacity_tokens = cache.capacity_tokens > 0 ? static_cast<std::uint64_t>(cache.capacity_tokens)
                                                    : k_capacity_guess_tokens,
-      .unit_tokens = unit_tokens};
+      .unit_tokens = unit_tokens,
+      .page_tokens = static_cast<std::uint32_t>(cache.block_tokens)};
   if (cache.checkpoint_tokens > 0)
     out.checkpoint_tokens = static_cast<std::uint32_t>(cache.checkpoint_tokens);
   using prefix_index::retention;

@@ -37,6 +37,11 @@ inline bool resumes_anywhere(const config::cache_config& cache) noexcept {
   return cache.checkpoint_tokens == 0 || cache.retention == "dense";
 }
 
+// A replica keeps and resumes whole blocks of its own.
+inline std::int64_t whole_blocks(std::int64_t tokens, const config::cache_config& cache) noexcept {
+  return cache.block_tokens > 1 ? tokens / cache.block_tokens * cache.block_tokens : tokens;
+}
+
 class target_state final {
  public:
   // The index outlives the state. `unit_tokens` is what a key of the model's chains stands for.

@@ -18,6 +18,12 @@ constexpr std::size_t k_window_requests_min = 100;
 // Of a second; two events closer than this are one.
 constexpr double k_same_time_s = 1e-9;
 
+double at_share(const std::vector<float>& sorted, double share) {
+  const auto last = sorted.size() - 1;
+  return static_cast<double>(
+      sorted[std::min(last, static_cast<std::size_t>(share * static_cast<double>(sorted.size())))]);
+}
+
 struct first_token {
   double at_s;
   std::size_t replica;
@@ -231,20 +237,10 @@ replay_result simulation::run() {
   return summary();
 }
 
-double at_share(const std::vector<float>& sorted, double share) {
-  const auto last = sorted.size() - 1;
-  return static_cast<double>(
-      sorted[std::min(last, static_cast<std::size_t>(share * static_cast<double>(sorted.size())))]);
-}
-
 replay_result simulation::summary() {
   auto& r = result_;
-  std::sort(r.ttft_s.begin(), r.ttft_s.end());
+  summarize_ttft(r);
   const auto n = static_cast<double>(r.ttft_s.size());
-  r.ttft_mean_s = std::accumulate(r.ttft_s.begin(), r.ttft_s.end(), 0.0) / n;
-  r.ttft_p50_s = at_share(r.ttft_s, 0.5);
-  r.ttft_p90_s = at_share(r.ttft_s, 0.9);
-  r.ttft_p99_s = at_share(r.ttft_s, 0.99);
   r.hit_rate = reused_tokens_ / prompt_tokens_;
   r.predicted_hit_rate = predicted_tokens_ / prompt_tokens_;
   r.prediction_error_mean = error_sum_ / n;
@@ -256,6 +252,15 @@ replay_result simulation::summary() {
 }
 
 }  // namespace
+
+void summarize_ttft(replay_result& r) {
+  std::sort(r.ttft_s.begin(), r.ttft_s.end());
+  r.ttft_mean_s =
+      std::accumulate(r.ttft_s.begin(), r.ttft_s.end(), 0.0) / static_cast<double>(r.ttft_s.size());
+  r.ttft_p50_s = at_share(r.ttft_s, 0.5);
+  r.ttft_p90_s = at_share(r.ttft_s, 0.9);
+  r.ttft_p99_s = at_share(r.ttft_s, 0.99);
+}
 
 replay_result run_replay(std::span<const trace_request> trace, const replay_options& options) {
   return simulation(trace, options).run();

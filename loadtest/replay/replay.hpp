@@ -54,6 +54,9 @@ struct replay_result {
   std::vector<float> ttft_s;   // sorted
 };
 
+// Sorts ttft_s, which must not be empty, and fills in the figures that it gives.
+void summarize_ttft(replay_result& result);
+
 replay_result run_replay(std::span<const trace_request> trace, const replay_options& options);
 
 }  // namespace weir::loadtest::replay

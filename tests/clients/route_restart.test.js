@@ -9,6 +9,7 @@ import {eventually} from './support/raw.js';
 import {
   DENSE_CACHE,
   HYBRID_CACHE,
+  Sessions,
   ask,
   explain,
   flags,
@@ -16,36 +17,15 @@ import {
   holdings,
   ids,
   mocksOf,
+  percent,
   replicas,
   routerOf,
   startMock,
   startRouter,
 } from './support/routing.js';
 
-const SESSIONS = 40;
 const withState = (dir) => (config) => ({...config, routing: dir ? {state_dir: dir} : {}});
 
-// Conversations without anything in common, each turn of which repeats all before.
-class Sessions {
-  prompts = Array.from({length: SESSIONS}, (_, i) => ids(i, 1_200));
-  round = 0;
-
-  // The share of prompt tokens that replicas reused.
-  async turn(weir) {
-    let cached = 0;
-    let asked = 0;
-    this.round += 1;
-    for (const [i, prompt] of this.prompts.entries()) {
-      const got = await ask(weir, prompt);
-      cached += got.cached;
-      asked += prompt.length;
-      this.prompts[i] = [...prompt, ...ids(1_000 * this.round + i, 150)];
-    }
-    return cached / asked;
-  }
-}
-
-const percent = (share) => `${(100 * share).toFixed(1)}%`;
 const evidence = async (weir, prompt) => (await explain(weir, prompt)).candidates.map((c) => c.evidence);
 const restored = async (weir, prompts) => {
   const found = await Promise.all(prompts.map((prompt) => evidence(weir, prompt)));
@@ -72,7 +52,7 @@ describe('restart of the gateway', {timeout: 120_000}, () => {
       const begun = performance.now();
       const second = await routerOf(t, targets, withState(dir));
       const took = performance.now() - begun;
-      assert.equal(await restored(second, sessions.prompts), keeps ? SESSIONS : 0);
+      assert.equal(await restored(second, sessions.prompts), keeps ? sessions.count : 0);
       const after = await sessions.turn(second);
       const later = await sessions.turn(second);
       const rates = [before, after, later].map(percent);
@@ -114,10 +94,10 @@ describe('restart of the gateway', {timeout: 120_000}, () => {
     const before = await sessions.turn(weir);
     const known = await again();
     const after = await sessions.turn(weir);
-    t.diagnostic(`${known} of ${SESSIONS} known; hit rates ${percent(before)}, then ${percent(after)}`);
-    assert.ok(known >= SESSIONS - 2, `${known} known`);
+    t.diagnostic(`${known} of ${sessions.count} known; hit rates ${percent(before)}, then ${percent(after)}`);
+    assert.ok(known >= sessions.count - 2, `${known} known`);
     assert.ok(after > before - 0.03, `${after} after ${before}`);
-    assert.ok((await again()) >= SESSIONS - 2);
+    assert.ok((await again()) >= sessions.count - 2);
   });
 });
 

@@ -109,6 +109,38 @@ describe('reuse: what is promised happens', {timeout: 120_000}, () => {
     }
   });
 
+  test('prompts that part and end within a page are known by whole pages', async (t) => {
+    const mocks = await mocksOf(t, 1, {'block-tokens': 512});
+    const weir = await routerOf(t, replicas(mocks, {...HYBRID_CACHE, block_tokens: 512}));
+    const root = ids(1, 700);
+    const cases = [
+      [[...root, ...ids(2, 600)], 0],
+      [[...root, ...ids(3, 600)], 0], // a checkpoint where the page ends, at 512
+      [[...root.slice(0, 520), ...ids(4, 700)], 512],
+      [ids(5, 1_300), 0], // its last whole page ends at 1024
+      [[...ids(5, 1_300).slice(0, 1_100), ...ids(6, 900)], 1_024],
+    ];
+    for (const [i, [prompt, expected]] of cases.entries()) {
+      const got = await ask(weir, prompt);
+      assert.deepEqual([got.predicted, got.cached], [expected, expected], `prompt ${i}`);
+    }
+  });
+
+  test('those that wait learn what was sent before them', async (t) => {
+    const mocks = await mocksOf(t, 1, {'prefill-tokens-per-s': 10_000});
+    const speed = {prefill_tokens_per_s: 10_000, ttft_base_ms: 1};
+    const weir = await routerOf(t, replicas(mocks, HYBRID_CACHE, {speed}), (config) => ({
+      ...config,
+      routing: {hold_ms: 20},
+    }));
+    const root = ids(1, 1_500);
+    const got = [];
+    const siblings = Array.from({length: 8}, (_, i) => [...root, ...ids(20 + i, 500)]);
+    await inParallel(siblings, siblings.length, async (prompt) => got.push(await ask(weir, prompt)));
+    assert.ok(sum(got.map((g) => g.cached)) >= 6 * 1_472, 'all but two find it');
+    for (const {predicted, cached} of got) assert.equal(predicted, cached);
+  });
+
   test('checkpoints where hints asked for them are counted on', async (t) => {
     const mocks = await mocksOf(t, 2, {retention: 'prompt-end', 'accept-hints': true});
     const weir = await routerOf(t, replicas(mocks, {...HYBRID_CACHE, retention: 'prompt_end', hints: true}));

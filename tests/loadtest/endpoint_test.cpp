@@ -21,5 +21,22 @@ TEST_CASE("other text is refused") {
   CHECK_FALSE(parse_endpoint(text));
 }
 
+TEST_CASE("http URLs are read as far as their authority") {
+  const auto [text, host, port] =
+      GENERATE(table<const char*, const char*, const char*>({{"http://127.0.0.1:80", "127.0.0.1", "80"},
+                                                             {"http://a.b:9/v1", "a.b", "9"},
+                                                             {"http://host", "host", "80"}}));
+  const auto at = parse_http_url(text);
+  REQUIRE(at);
+  CHECK(at->host == host);
+  CHECK(at->port == port);
+}
+
+TEST_CASE("other URLs are refused") {
+  const auto* text = GENERATE("", "https://host", "host:80", "http://", "http://:80", "http://host:");
+  INFO(text);
+  CHECK_FALSE(parse_http_url(text));
+}
+
 }  // namespace
 }  // namespace weir::loadtest

@@ -156,6 +156,55 @@ replica_model_options small_options(retention keeps) {
   return {.capacity_tokens = 1'000'000, .checkpoint_tokens = 1000, .keeps = keeps};
 }
 
+// Long pages: the same as a model whose units are the pages, in an ample pool. In a full one a page that two
+// prompts share in part counts less than in the replica.
+TEST_CASE("pages of several units are kept, parted and resumed whole") {
+  constexpr std::uint32_t k_page_units = 4;
+  for (const auto keeps : {retention::dense, retention::prompt_end, retention::prompt_end_second_sighting}) {
+    for (const std::uint64_t seed : {1, 2, 3}) {
+      INFO("retention " << static_cast<int>(keeps) << ", seed " << seed);
+      chain_maker chains(seed);
+      residency_index index, coarse_index;
+      const replica_model_options options{.capacity_tokens = 1ULL << 30,
+                                          .unit_tokens = k_unit,
+                                          .page_tokens = k_page_units * k_unit,
+                                          .checkpoint_tokens = 1000,
+                                          .keeps = keeps};
+      auto coarse_options = options;
+      coarse_options.unit_tokens = k_page_units * k_unit;
+      replica_model model(index, 3, options);
+      replica_model coarse(coarse_index, 3, coarse_options);
+      for (int round = 0; round < 600; ++round) {
+        const auto chain = chains.next(60);
+        std::vector<block_key> pages;
+        for (std::size_t end = k_page_units; end <= chain.size(); end += k_page_units)
+          pages.push_back(chain[end - 1]);
+        const auto held = model.dispatched(chain);
+        const auto expected = coarse.dispatched(pages);
+        REQUIRE(held.pages == expected.pages * k_page_units);
+        REQUIRE(held.checkpoint == expected.checkpoint * k_page_units);
+      }
+    }
+  }
+}
+
+TEST_CASE("pages that end within a unit: the next whole unit stands for them") {
+  chain_maker chains(5);
+  residency_index index;
+  replica_model model(index, 3,
+                      {.capacity_tokens = 1'000'000,
+                       .unit_tokens = k_unit,
+                       .page_tokens = 528,
+                       .checkpoint_tokens = 1000,
+                       .keeps = retention::prompt_end});
+  const auto chain = chains.fresh_chain(30);  // 1920 tokens, 3 pages of 528: 1584 tokens in 25 units
+  model.dispatched(chain);
+  CHECK(lookup(index, chain).checkpoint == 25);
+  CHECK(model.dispatched(std::vector(chain.begin(), chain.begin() + 26)).checkpoint == 25);
+  CHECK(model.dispatched(std::vector(chain.begin(), chain.begin() + 24)).checkpoint == 0);
+  CHECK(model.dispatched(std::vector(chain.begin(), chain.begin() + 8)).pages == 0);
+}
+
 TEST_CASE("cached_tokens takes back deeper checkpoints and makes the boundary observed") {
   chain_maker chains(7);
   residency_index index;

@@ -81,6 +81,7 @@ export async function ask(weir, prompt, fields = {}, headers = {}) {
     target: line.target,
     predicted: line.predicted_cached_tokens ?? 0,
     cached: line.cached_tokens ?? -1,
+    ms: line.duration_ms,
     usage: JSON.parse(text).usage,
     headers: answer.headers,
   };
@@ -133,3 +134,37 @@ export function folderOf(t) {
 export const sum = (numbers) => numbers.reduce((total, n) => total + n, 0);
 export const tally = (values) =>
   values.reduce((out, value) => ({...out, [value]: (out[value] ?? 0) + 1}), {});
+export const percent = (share) => `${(100 * share).toFixed(1)}%`;
+
+// Conversations without anything in common, each turn of which repeats all before.
+export class Sessions {
+  round = 0;
+
+  constructor(count = 40) {
+    this.count = count;
+    this.prompts = Array.from({length: count}, (_, i) => ids(i, 1_200));
+  }
+
+  // One turn of each, in turn by the gateways given. The share of prompt tokens that replicas reused, where
+  // each went and what share of it was reused there, which promises were wrong and how many too high.
+  async play(...weirs) {
+    const out = {cached: 0, asked: 0, targets: [], reused: [], wrong: [], over: 0};
+    this.round += 1;
+    for (const [i, prompt] of this.prompts.entries()) {
+      const got = await ask(weirs[i % weirs.length], prompt);
+      out.cached += got.cached;
+      out.asked += prompt.length;
+      out.targets.push(got.target);
+      out.reused.push(got.cached / prompt.length);
+      if (got.predicted !== got.cached) out.wrong.push(i);
+      if (got.predicted > got.cached) out.over += 1;
+      this.prompts[i] = [...prompt, ...ids(1_000 * this.round + i, 150)];
+    }
+    out.rate = out.cached / out.asked;
+    return out;
+  }
+
+  async turn(...weirs) {
+    return (await this.play(...weirs)).rate;
+  }
+}
