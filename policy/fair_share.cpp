@@ -13,21 +13,20 @@ std::size_t index_of(int priority) noexcept {
 
 }  // namespace
 
-double fair_share::least() const {
-  double out = std::numeric_limits<double>::infinity();
+void fair_share::find_least() {
+  least_ = std::numeric_limits<double>::infinity();
   for (const auto& [name, s] : shares_) {
-    if (s.waiting > 0) out = std::min(out, s.virtual_tokens);
+    if (s.waiting > 0) least_ = std::min(least_, s.virtual_tokens);
   }
-  return out;
 }
 
 void fair_share::arrived(const member& who, double now_s) {
   auto found = shares_.find(who.tenant);
   if (found == shares_.end()) found = shares_.emplace(std::string(who.tenant), share{}).first;
   auto& s = found->second;
-  if (s.waiting == 0 && waiting_ > 0) s.virtual_tokens = std::max(s.virtual_tokens, least());
+  if (s.waiting == 0 && waiting_ > 0) s.virtual_tokens = std::max(s.virtual_tokens, least_);
   s.weight = std::max<std::int64_t>(1, who.weight);
-  ++s.waiting;
+  if (s.waiting++ == 0) least_ = waiting_ == 0 ? s.virtual_tokens : std::min(least_, s.virtual_tokens);
   ++waiting_;
   auto& t = classes_[index_of(who.priority)];
   if (t.waiting++ == 0) t.since_s = now_s;
@@ -53,10 +52,10 @@ void fair_share::leave(const member& who) {
   auto& s = shares_.find(who.tenant)->second;
   --s.waiting;
   if (--waiting_ == 0) return shares_.clear();
+  find_least();
   if (s.waiting > 0) return;
-  const double start = least();
-  std::erase_if(shares_, [&](const auto& entry) {
-    return entry.second.waiting == 0 && entry.second.virtual_tokens <= start;
+  std::erase_if(shares_, [this](const auto& entry) {
+    return entry.second.waiting == 0 && entry.second.virtual_tokens <= least_;
   });
 }
 
@@ -68,7 +67,7 @@ double fair_share::class_waited_s(int priority, double now_s) const {
 double fair_share::lead_tokens(std::string_view tenant) const {
   const auto found = shares_.find(tenant);
   if (found == shares_.end() || found->second.waiting == 0) return 0;
-  return found->second.virtual_tokens - least();
+  return found->second.virtual_tokens - least_;
 }
 
 }  // namespace weir::policy

@@ -54,11 +54,12 @@ class fair_share final {
     double since_s = 0;  // it began to wait, or was served
   };
   void leave(const member& who);
-  double least() const;  // of those that wait
+  void find_least();
 
   std::map<std::string, share, std::less<>> shares_;
   std::array<class_turn, k_classes> classes_;
   std::size_t waiting_ = 0;  // requests of all
+  double least_ = 0;         // virtual time, of those that wait
 };
 
 }  // namespace weir::policy

@@ -134,6 +134,7 @@ class model_router final {
   friend class attempt;
   struct ask;     // what a decision needs of one request
   struct waiter;  // a request that has none yet
+  class waiting_place;
   using waiting_list = std::list<std::shared_ptr<waiter>>;
 
   ask make_ask(const api::generation_call& call, const auth::identity& caller,

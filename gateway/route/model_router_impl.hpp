@@ -1,0 +1,35 @@
+// What a model's router knows of one request until it is dispatched. Only the router's sources include this.
+#pragma once
+
+#include "gateway/route/model_router.hpp"
+
+namespace weir::gateway::route {
+
+struct model_router::ask {
+  policy::request_facts facts;
+  policy::scoring how;
+  std::shared_ptr<const prompt_identity> prompt;
+  std::unique_ptr<bool[]> excluded;
+  std::vector<policy::prefix_view> prefixes;  // one per target
+  std::optional<std::uint64_t> session;
+  std::string tenant;
+  std::int64_t weight = 1;
+  int priority = 0;
+  std::uint64_t seed = 0;
+  steady_clock::time_point begun;
+  bool streams = false;
+};
+
+// Shared by the waiting coroutine and whoever places it. The timer belongs to the coroutine's thread; it is
+// gone when the coroutine has left.
+struct model_router::waiter {
+  waiter(ask a, io_executor e) : request(std::move(a)), executor(e), wake(std::in_place, e) {}
+
+  ask request;
+  io_executor executor;
+  std::optional<io_timer> wake;
+  std::optional<placing> placed;  // under the router's lock
+  bool listed = true;             // under the router's lock
+};
+
+}  // namespace weir::gateway::route
