@@ -19,16 +19,27 @@ struct residency_index::impl {
 
   // For walks over whole chains: call prefetch_start once, then prefetch_at before each key i.
   void prefetch_start(std::span<const block_key> keys) const {
-    for (const auto& key : keys.first(std::min(keys.size(), 2 * k_prefetch_keys))) table.prefetch_slot(key);
-    for (const auto& key : keys.first(std::min(keys.size(), k_prefetch_keys))) table.prefetch_record(key);
+    prefetch_slots(keys, 0);
+    prefetch_slots(keys, k_prefetch_keys);
+    prefetch_records(keys, 0);
   }
   void prefetch_at(std::span<const block_key> keys, std::size_t i) const {
-    if (i + 2 * k_prefetch_keys < keys.size()) table.prefetch_slot(keys[i + 2 * k_prefetch_keys]);
-    if (i + k_prefetch_keys < keys.size()) table.prefetch_record(keys[i + k_prefetch_keys]);
+    if (i % k_prefetch_keys != 0) return;
+    prefetch_records(keys, i + k_prefetch_keys);
+    prefetch_slots(keys, i + 2 * k_prefetch_keys);
   }
 
   // Notes in the summaries above it that a checkpoint may lie at the boundary.
   void summarize(const chain_boundary& boundary);
+
+  void prefetch_slots(std::span<const block_key> keys, std::size_t first) const {
+    const auto end = std::min(keys.size(), first + k_prefetch_keys);
+    for (auto i = first; i < end; ++i) table.prefetch_slot(keys[i]);
+  }
+  void prefetch_records(std::span<const block_key> keys, std::size_t first) const {
+    const auto end = std::min(keys.size(), first + k_prefetch_keys);
+    for (auto i = first; i < end; ++i) table.prefetch_record(keys[i]);
+  }
 
   const std::uint64_t seed;
   replica_states states;
