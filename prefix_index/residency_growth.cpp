@@ -17,8 +17,8 @@ static_assert(k_chain_units_max <= depth_field::k_max);
 static_assert(k_chunk_words.size() <= class_field::k_max + 1);
 static_assert(k_chunk_words.back() >= 4 * k_replicas_max + 2);
 
-std::uint32_t home_of(std::uint64_t tag, std::uint32_t capacity) {
-  return static_cast<std::uint32_t>(tag * capacity >> 32);
+constexpr std::uint32_t whole_lines(std::uint64_t words) {
+  return static_cast<std::uint32_t>((words + k_line_words - 1) / k_line_words * k_line_words);
 }
 
 std::uint64_t with_next_version(std::uint64_t meta) {
@@ -47,25 +47,26 @@ record_id residency_table::create(shard& s, const block_key& key, std::uint32_t 
 
   const auto table = s.table.load(std::memory_order_relaxed);
   insert_slot(region_.words((table >> 32) * 64), static_cast<std::uint32_t>(table), key.low >> 32 << 32 | id);
-  s.key_count.store(++s.keys, std::memory_order_relaxed);
+  add_to(s.keys, 1);
   return id;
 }
 
 // Linear probing stays short below 4/5; without memory to grow a fuller table is accepted.
 bool residency_table::reserve_slot(shard& s) {
   const auto capacity = static_cast<std::uint32_t>(s.table.load(std::memory_order_relaxed));
-  if (std::uint64_t{s.keys + 1} * 5 <= std::uint64_t{capacity} * 4) return true;
-  if (grow(s, std::max(k_capacity_first, capacity + capacity / 2))) return true;
-  return std::uint64_t{s.keys + 1} * 16 <= std::uint64_t{capacity} * 15 || reclaim(s);
+  const auto keys = std::uint64_t{s.keys.load(std::memory_order_relaxed)} + 1;
+  if (keys * 5 <= std::uint64_t{capacity} * 4) return true;
+  if (grow(s, whole_lines(std::max(k_capacity_first, capacity + capacity / 2)))) return true;
+  return keys * 16 <= std::uint64_t{capacity} * 15 || reclaim(s);
 }
 
 void residency_table::reserve(std::uint64_t keys) {
   const auto capacity =
       std::clamp<std::uint64_t>(keys / k_shards * 4 / 3, k_capacity_first, std::uint32_t{1} << 31);
   for (auto& s : shards_) {
-    const std::lock_guard guard(s.mutex);
+    const std::lock_guard guard(s.lock);
     const auto now = static_cast<std::uint32_t>(s.table.load(std::memory_order_relaxed));
-    if (capacity > now && !grow(s, static_cast<std::uint32_t>(capacity))) return;
+    if (capacity > now && !grow(s, whole_lines(capacity))) return;
   }
 }
 
@@ -231,7 +232,7 @@ void residency_table::forget(shard& s, std::uint32_t position) {
   const auto id = static_cast<record_id>(region_.words((table >> 32) * 64)[position]);
   erase_slot(s, position);
   free_record(s, id);
-  s.key_count.store(--s.keys, std::memory_order_relaxed);
+  add_to(s.keys, -1);
   s.keys_reclaimed.fetch_add(1, std::memory_order_relaxed);
 }
 
@@ -241,7 +242,7 @@ bool residency_table::sweep_record(shard& s, record& r) {
   const auto size_class = static_cast<std::uint32_t>(class_field::get(r.meta));
   auto* chunk = chunk_at(r.meta);
   bool held = false;
-  std::uint64_t dropped = 0;
+  std::int64_t dropped = 0;
   const auto sweep = [&](std::uint64_t& word) {
     if (word == 0) return;
     if (is_live(word, depth, states_)) {
@@ -266,7 +267,7 @@ bool residency_table::sweep_record(shard& s, record& r) {
       free_chunk(s, old_chunk, size_class);
     }
   }
-  s.entries.fetch_sub(dropped, std::memory_order_relaxed);
+  add_to(s.entries, -dropped);
   return held;
 }
 

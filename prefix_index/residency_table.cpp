@@ -1,13 +1,27 @@
 #include "prefix_index/residency_table.hpp"
 
 #include <algorithm>
+#include <bit>
 
 namespace weir::prefix_index {
 
 namespace {
 
-std::uint32_t home_of(std::uint64_t tag, std::uint32_t capacity) {
-  return static_cast<std::uint32_t>(tag * capacity >> 32);
+// The words of one line, a bit each: which have the tag, which are free.
+struct line_match {
+  std::uint32_t same = 0;
+  std::uint32_t free = 0;
+};
+
+line_match match_line(const std::uint64_t* line, std::uint64_t tag) {
+  line_match out;
+#pragma GCC unroll 8
+  for (std::uint32_t i = 0; i < k_line_words; ++i) {
+    const auto slot = load_word(line[i]);
+    out.same |= static_cast<std::uint32_t>(slot >> 32 == tag) << i;
+    out.free |= static_cast<std::uint32_t>(slot == 0) << i;
+  }
+  return out;
 }
 
 }  // namespace
@@ -24,14 +38,17 @@ record_id residency_table::find_id(const shard& s, const block_key& key) const {
   const auto* slots = region_.words((table >> 32) * 64);
   const auto tag = key.low >> 32;
   auto at = home_of(tag, capacity);
-  for (std::uint32_t i = 0; i < capacity; ++i) {
-    const auto slot = load_word(slots[at]);
-    if (slot == 0) return 0;
-    if (slot >> 32 == tag) {
-      const auto& r = record_at(static_cast<record_id>(slot));
-      if (load_word(r.low) == key.low && load_word(r.high) == key.high) return static_cast<record_id>(slot);
+  for (std::uint32_t i = 0; i < capacity; i += k_line_words) {
+    const auto match = match_line(slots + at, tag);
+    for (auto same = match.same; same != 0; same &= same - 1) {
+      const auto id = static_cast<record_id>(load_word(slots[at + std::countr_zero(same)]));
+      if (id == 0) continue;  // it moved meanwhile
+      const auto& r = record_at(id);
+      if (load_word(r.low) == key.low && load_word(r.high) == key.high) return id;
     }
-    if (++at == capacity) at = 0;
+    if (match.free != 0) return 0;
+    at += k_line_words;
+    if (at == capacity) at = 0;
   }
   return 0;
 }
@@ -86,17 +103,11 @@ void residency_table::prefetch_record(const block_key& key) const {
   const auto table = shards_[shard_of(key)].table.load(std::memory_order_acquire);
   const auto capacity = static_cast<std::uint32_t>(table);
   if (capacity == 0) return;
-  const auto* slots = region_.words((table >> 32) * 64);
   const auto tag = key.low >> 32;
-  for (auto at = home_of(tag, capacity);;) {
-    const auto slot = load_word(slots[at]);
-    if (slot == 0) return;
-    if (slot >> 32 == tag) {
-      __builtin_prefetch(&record_at(static_cast<record_id>(slot)));
-      return;
-    }
-    if (++at == capacity) return;
-  }
+  const auto* line = region_.words((table >> 32) * 64) + home_of(tag, capacity);
+  const auto same = match_line(line, tag).same;
+  if (same == 0) return;
+  __builtin_prefetch(&record_at(static_cast<record_id>(load_word(line[std::countr_zero(same)]))));
 }
 
 void residency_table::prefetch_chunk(const block_key& key) const {
@@ -121,7 +132,7 @@ std::uint32_t residency_table::depth_of(record_id id) const {
 index_stats residency_table::stats() const {
   index_stats out{.bytes = region_.bytes() + sizeof *this};
   for (const auto& s : shards_) {
-    out.keys += s.key_count.load(std::memory_order_relaxed);
+    out.keys += s.keys.load(std::memory_order_relaxed);
     out.entries += s.entries.load(std::memory_order_relaxed);
     out.keys_refused += s.keys_refused.load(std::memory_order_relaxed);
     out.keys_reclaimed += s.keys_reclaimed.load(std::memory_order_relaxed);
@@ -168,7 +179,7 @@ bool residency_table::locked::add(std::uint64_t word) {
     if (!table_->enlarge(s, *record_)) return false;
     place = free_word();
   }
-  if (*place == 0) s.entries.fetch_add(1, std::memory_order_relaxed);
+  if (*place == 0) add_to(s.entries, 1);
   store_word(*place, word);
   return true;
 }
@@ -177,7 +188,7 @@ void residency_table::locked::erase(std::uint64_t who) {
   auto* place = find(who);
   if (place == nullptr) return;
   store_word(*place, 0);
-  table_->shards_[shard_].entries.fetch_sub(1, std::memory_order_relaxed);
+  add_to(table_->shards_[shard_].entries, -1);
 }
 
 residency_table::locked residency_table::open(const block_key& key) {
@@ -185,7 +196,7 @@ residency_table::locked residency_table::open(const block_key& key) {
   out.table_ = this;
   out.shard_ = shard_of(key);
   auto& s = shards_[out.shard_];
-  out.lock_ = std::unique_lock(s.mutex);
+  out.lock_ = std::unique_lock(s.lock);
   out.id_ = find_id(s, key);
   if (out.id_ != 0) out.record_ = &record_at(out.id_);
   return out;

@@ -1,7 +1,8 @@
 // The hash table under residency_index: key -> record -> entries. Internal to the folder.
 //
-// 256 shards by key. A shard's table is an array of words {32 bits of the key, record}, probed linearly; a
-// record is 32 bytes {key, meta, first entry}, further entries lie in one chunk per record. Records keep
+// 256 shards by key. A shard's table is an array of words {32 bits of the key, record}, probed linearly from
+// the start of a cache line, of which a look-up mostly needs no second one; within a line used words come
+// before free ones. A record is 32 bytes {key, meta, first entry}, further entries lie in one chunk per record. Records keep
 // their place for life, so a record_id names one. Writers lock the shard. Readers validate instead of
 // locking: a record's meta carries a version that is odd while its key or chunk changes, and a miss counts
 // only if the shard's sequence did not change meanwhile (growth and deletion move table words). After
@@ -18,6 +19,7 @@
 #include "prefix_index/block_key.hpp"
 #include "prefix_index/memory_region.hpp"
 #include "prefix_index/residency_entry.hpp"
+#include "prefix_index/spin_lock.hpp"
 
 namespace weir::prefix_index {
 
@@ -28,6 +30,14 @@ inline constexpr int k_read_attempts_max = 16;
 // kinds and both summaries.
 inline constexpr std::array<std::uint32_t, 23> k_chunk_words{
     0, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4608};
+
+inline constexpr std::uint32_t k_line_words = 8;
+
+// Where the search for a tag (the upper half of key.low) begins. It ascends with the tag.
+// REQUIRES: capacity % k_line_words == 0.
+constexpr std::uint32_t home_of(std::uint64_t tag, std::uint32_t capacity) {
+  return static_cast<std::uint32_t>(tag * (capacity / k_line_words) >> 32) * k_line_words;
+}
 
 inline std::uint64_t load_word(const std::uint64_t& word) {
   return std::atomic_ref<std::uint64_t>(const_cast<std::uint64_t&>(word)).load(std::memory_order_acquire);
@@ -105,7 +115,7 @@ class residency_table final {
     bool add(std::uint64_t word);
     std::uint64_t* free_word() const;
 
-    std::unique_lock<std::mutex> lock_;
+    std::unique_lock<spin_lock> lock_;
     residency_table* table_ = nullptr;
     std::size_t shard_ = 0;
     record* record_ = nullptr;
@@ -127,21 +137,28 @@ class residency_table final {
   index_stats stats() const;
 
  private:
+  // What every write needs lies in the first cache line.
   struct alignas(64) shard {
-    mutable std::mutex mutex;
-    std::atomic<std::uint64_t> sequence = 0;  // odd while table words move
-    std::atomic<std::uint64_t> table = 0;     // offset / 64 in the high half, capacity in the low half
-    std::uint32_t keys = 0;
-    std::uint32_t hand = 0;   // of the sweep, a table position
-    std::uint64_t block = 0;  // what is left of the shard's current block: offset
+    mutable spin_lock lock;
     std::uint32_t block_bytes = 0;
-    record_id free_records = 0;                                     // linked by record::high
+    std::atomic<std::uint64_t> table = 0;     // offset / 64 in the high half, capacity in the low half
+    std::atomic<std::uint64_t> sequence = 0;  // odd while table words move
+    std::uint64_t block = 0;                  // what is left of the shard's current block: offset
+    std::atomic<std::uint64_t> entries = 0;
+    std::atomic<std::uint32_t> keys = 0;
+    record_id free_records = 0;  // linked by record::high
+    std::uint32_t hand = 0;      // of the sweep, a table position
     std::array<std::uint32_t, k_chunk_words.size()> free_chunks{};  // by class, linked by the first word
     std::atomic<std::uint64_t> keys_refused = 0;
     std::atomic<std::uint64_t> keys_reclaimed = 0;
-    std::atomic<std::uint64_t> entries = 0;
-    std::atomic<std::uint64_t> key_count = 0;  // keys, for stats()
   };
+
+  // Counters that are written under the lock and read by stats().
+  template <typename Number>
+  static void add_to(std::atomic<Number>& counter, std::int64_t count) {
+    counter.store(static_cast<Number>(counter.load(std::memory_order_relaxed) + static_cast<Number>(count)),
+                  std::memory_order_relaxed);
+  }
 
   static std::size_t shard_of(const block_key& key) { return key.low % k_shards; }
   record& record_at(record_id id) const {
@@ -175,7 +192,7 @@ class residency_table final {
 template <typename Visit>
 void residency_table::visit_keys(std::size_t index, Visit&& visit) {
   shard& s = shards_[index];
-  const std::lock_guard guard(s.mutex);
+  const std::lock_guard guard(s.lock);
   const auto table = s.table.load(std::memory_order_relaxed);
   const auto* slots = region_.words((table >> 32) * 64);
   for (std::uint32_t i = 0; i < static_cast<std::uint32_t>(table); ++i) {
