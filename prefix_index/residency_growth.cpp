@@ -21,6 +21,13 @@ constexpr std::uint32_t whole_lines(std::uint64_t words) {
   return static_cast<std::uint32_t>((words + k_line_words - 1) / k_line_words * k_line_words);
 }
 
+// How many words of a line are used, given that the last one is not: they come first.
+std::uint32_t used_words(const std::uint64_t* line) {
+  std::uint32_t used = line[3] != 0 ? 4 : 0;
+  used += line[used + 1] != 0 ? 2 : 0;
+  return used + (line[used] != 0 ? 1 : 0);
+}
+
 std::uint64_t with_next_version(std::uint64_t meta) {
   return version_field::set(meta, version_field::get(meta) + 1);
 }
@@ -92,10 +99,11 @@ bool residency_table::grow(shard& s, std::uint32_t capacity) {
 
 void residency_table::insert_slot(std::uint64_t* slots, std::uint32_t capacity, std::uint64_t word) {
   auto at = home_of(word >> 32, capacity);
-  while (slots[at] != 0) {
-    if (++at == capacity) at = 0;
+  while (slots[at + k_line_words - 1] != 0) {
+    at += k_line_words;
+    if (at == capacity) at = 0;
   }
-  store_word(slots[at], word);
+  store_word(slots[at + used_words(slots + at)], word);
 }
 
 // Closes the gap by moving later words of the run back, so that no tombstones gather.

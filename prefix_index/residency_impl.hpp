@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <span>
 
 #include "prefix_index/residency_index.hpp"
@@ -9,41 +10,52 @@
 
 namespace weir::prefix_index {
 
-// How far ahead of its use a record is fetched, and its table word twice as far, so that cache misses
-// overlap.
+// How many records are fetched together, one batch ahead of their use, and their table words two ahead.
 inline constexpr std::size_t k_prefetch_keys = 16;
 
 struct residency_index::impl {
   explicit impl(const index_options& o)
       : seed(o.seed), table(std::clamp(o.bytes_max, k_index_bytes_min, k_index_bytes_limit), states) {}
 
-  // For walks over whole chains: call prefetch_start once, then prefetch_at before each key i.
-  void prefetch_start(std::span<const block_key> keys) const {
-    prefetch_slots(keys, 0);
-    prefetch_slots(keys, k_prefetch_keys);
-    prefetch_records(keys, 0);
-  }
-  void prefetch_at(std::span<const block_key> keys, std::size_t i) const {
-    if (i % k_prefetch_keys != 0) return;
-    prefetch_records(keys, i + k_prefetch_keys);
-    prefetch_slots(keys, i + 2 * k_prefetch_keys);
-  }
-
   // Notes in the summaries above it that a checkpoint may lie at the boundary.
   void summarize(const chain_boundary& boundary);
-
-  void prefetch_slots(std::span<const block_key> keys, std::size_t first) const {
-    const auto end = std::min(keys.size(), first + k_prefetch_keys);
-    for (auto i = first; i < end; ++i) table.prefetch_slot(keys[i]);
-  }
-  void prefetch_records(std::span<const block_key> keys, std::size_t first) const {
-    const auto end = std::min(keys.size(), first + k_prefetch_keys);
-    for (auto i = first; i < end; ++i) table.prefetch_record(keys[i]);
-  }
 
   const std::uint64_t seed;
   replica_states states;
   residency_table table;
+};
+
+// Goes ahead of a writer's walk over a chain: call at(i) before each key i, from 0 on. Fetching in batches
+// lets the misses of a batch overlap, which they would not between two locked records.
+class chain_ahead final {
+ public:
+  chain_ahead(const residency_table& table, std::span<const block_key> keys) : table_(table), keys_(keys) {
+    fetch_slots(0);
+    fetch_slots(k_prefetch_keys);
+    fetch_records(0);
+  }
+
+  // A hint for open_or_create.
+  record_id at(std::size_t i) {
+    if (i % k_prefetch_keys == 0) {
+      fetch_records(i + k_prefetch_keys);
+      fetch_slots(i + 2 * k_prefetch_keys);
+    }
+    return hints_[i % hints_.size()];
+  }
+
+ private:
+  std::size_t end(std::size_t first) const { return std::min(keys_.size(), first + k_prefetch_keys); }
+  void fetch_slots(std::size_t first) const {
+    for (auto i = first; i < end(first); ++i) table_.prefetch_slot(keys_[i]);
+  }
+  void fetch_records(std::size_t first) {
+    for (auto i = first; i < end(first); ++i) hints_[i % hints_.size()] = table_.prefetch_record(keys_[i]);
+  }
+
+  const residency_table& table_;
+  const std::span<const block_key> keys_;
+  std::array<record_id, 2 * k_prefetch_keys> hints_{};
 };
 
 }  // namespace weir::prefix_index

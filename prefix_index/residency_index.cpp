@@ -70,13 +70,13 @@ void residency_index::pages_added(replica_id replica, std::span<const block_key>
   assert(ids.empty() || ids.size() == keys.size());
   const auto epoch = impl_->states[replica].epoch.load(std::memory_order_acquire);
   const auto fresh = event_word(entry_kind::event_pages, replica, epoch);
-  impl_->prefetch_start(keys);
+  chain_ahead ahead(impl_->table, keys);
   for (std::size_t i = 0; i < keys.size(); ++i) {
-    impl_->prefetch_at(keys, i);
+    const auto hint = ahead.at(i);
     const auto unit = first_unit + i;
     if (!ids.empty()) ids[i] = 0;
     if (unit >= k_chain_units_max) continue;
-    auto at = impl_->table.open_or_create(keys[i], static_cast<std::uint32_t>(unit));
+    auto at = impl_->table.open_or_create(keys[i], static_cast<std::uint32_t>(unit), hint);
     if (!at) continue;
     const auto old = at.get(fresh & k_who_mask);
     const auto word = is_counted(old, epoch) ? old : fresh;
@@ -128,9 +128,9 @@ void residency_index::correct(replica_id replica, std::span<const block_key> cha
   const auto epoch = impl_->states[replica].epoch.load(std::memory_order_acquire);
   const auto self = who(entry_kind::event_checkpoint, replica);
   const auto deeper = chain.subspan(std::min<std::size_t>(cached_units, chain.size()));
-  impl_->prefetch_start(deeper);
+  chain_ahead ahead(impl_->table, deeper);
   for (std::size_t i = 0; i + 1 < deeper.size(); ++i) {
-    impl_->prefetch_at(deeper, i);
+    ahead.at(i);
     auto at = impl_->table.open(deeper[i]);
     if (!at) break;  // nothing below was ever seen
     const auto word = at.get(self);

@@ -5,27 +5,6 @@
 
 namespace weir::prefix_index {
 
-namespace {
-
-// The words of one line, a bit each: which have the tag, which are free.
-struct line_match {
-  std::uint32_t same = 0;
-  std::uint32_t free = 0;
-};
-
-line_match match_line(const std::uint64_t* line, std::uint64_t tag) {
-  line_match out;
-#pragma GCC unroll 8
-  for (std::uint32_t i = 0; i < k_line_words; ++i) {
-    const auto slot = load_word(line[i]);
-    out.same |= static_cast<std::uint32_t>(slot >> 32 == tag) << i;
-    out.free |= static_cast<std::uint32_t>(slot == 0) << i;
-  }
-  return out;
-}
-
-}  // namespace
-
 residency_table::residency_table(std::size_t bytes_max, const replica_states& states)
     : states_(states), region_(bytes_max) {}
 
@@ -39,14 +18,11 @@ record_id residency_table::find_id(const shard& s, const block_key& key) const {
   const auto tag = key.low >> 32;
   auto at = home_of(tag, capacity);
   for (std::uint32_t i = 0; i < capacity; i += k_line_words) {
-    const auto match = match_line(slots + at, tag);
-    for (auto same = match.same; same != 0; same &= same - 1) {
+    for (auto same = match_line(slots + at, tag); same != 0; same &= same - 1) {
       const auto id = static_cast<record_id>(load_word(slots[at + std::countr_zero(same)]));
-      if (id == 0) continue;  // it moved meanwhile
-      const auto& r = record_at(id);
-      if (load_word(r.low) == key.low && load_word(r.high) == key.high) return id;
+      if (id != 0 && has_key(record_at(id), key)) return id;  // 0: it moved meanwhile
     }
-    if (match.free != 0) return 0;
+    if (load_word(slots[at + k_line_words - 1]) == 0) return 0;
     at += k_line_words;
     if (at == capacity) at = 0;
   }
@@ -56,7 +32,7 @@ record_id residency_table::find_id(const shard& s, const block_key& key) const {
 bool residency_table::copy_entries(const record& r, const block_key& key, entry_copy& out) const {
   const auto meta = load_word(r.meta);
   if ((version_field::get(meta) & 1) != 0) return false;
-  if (load_word(r.low) != key.low || load_word(r.high) != key.high) return false;
+  if (!has_key(r, key)) return false;
   out.depth = static_cast<std::uint32_t>(depth_field::get(meta));
   out.count = 1;
   out.words[0] = load_word(r.first);
@@ -93,21 +69,17 @@ bool residency_table::contains(const block_key& key) const {
   return false;
 }
 
-void residency_table::prefetch_slot(const block_key& key) const {
-  const auto table = shards_[shard_of(key)].table.load(std::memory_order_acquire);
-  const auto home = home_of(key.low >> 32, static_cast<std::uint32_t>(table));
-  __builtin_prefetch(region_.words((table >> 32) * 64) + home);
-}
-
-void residency_table::prefetch_record(const block_key& key) const {
+record_id residency_table::prefetch_record(const block_key& key) const {
   const auto table = shards_[shard_of(key)].table.load(std::memory_order_acquire);
   const auto capacity = static_cast<std::uint32_t>(table);
-  if (capacity == 0) return;
+  if (capacity == 0) return 0;
   const auto tag = key.low >> 32;
   const auto* line = region_.words((table >> 32) * 64) + home_of(tag, capacity);
-  const auto same = match_line(line, tag).same;
-  if (same == 0) return;
-  __builtin_prefetch(&record_at(static_cast<record_id>(load_word(line[std::countr_zero(same)]))));
+  const auto same = match_line(line, tag);
+  if (same == 0) return 0;
+  const auto id = static_cast<record_id>(load_word(line[std::countr_zero(same)]));
+  __builtin_prefetch(&record_at(id));
+  return id;
 }
 
 void residency_table::prefetch_chunk(const block_key& key) const {
@@ -167,19 +139,13 @@ std::uint64_t* residency_table::locked::free_word() const {
   return nullptr;
 }
 
-std::uint64_t residency_table::locked::get(std::uint64_t who) const {
-  const auto* word = find(who);
-  return word != nullptr ? *word : 0;
-}
-
 bool residency_table::locked::add(std::uint64_t word) {
-  auto& s = table_->shards_[shard_];
   auto* place = free_word();
   if (place == nullptr) {
-    if (!table_->enlarge(s, *record_)) return false;
+    if (!table_->enlarge(*shard_, *record_)) return false;
     place = free_word();
   }
-  if (*place == 0) add_to(s.entries, 1);
+  if (*place == 0) add_to(shard_->entries, 1);
   store_word(*place, word);
   return true;
 }
@@ -188,27 +154,31 @@ void residency_table::locked::erase(std::uint64_t who) {
   auto* place = find(who);
   if (place == nullptr) return;
   store_word(*place, 0);
-  add_to(table_->shards_[shard_].entries, -1);
+  add_to(shard_->entries, -1);
 }
 
-residency_table::locked residency_table::open(const block_key& key) {
+residency_table::locked residency_table::lock_shard(const block_key& key) {
   locked out;
   out.table_ = this;
-  out.shard_ = shard_of(key);
-  auto& s = shards_[out.shard_];
-  out.lock_ = std::unique_lock(s.lock);
-  out.id_ = find_id(s, key);
-  if (out.id_ != 0) out.record_ = &record_at(out.id_);
+  out.shard_ = &shards_[shard_of(key)];
+  out.lock_ = std::unique_lock(out.shard_->lock);
   return out;
 }
 
-residency_table::locked residency_table::open_or_create(const block_key& key, std::uint32_t depth) {
-  auto out = open(key);
-  if (out.id_ == 0) {
-    out.id_ = create(shards_[out.shard_], key, depth);
-    if (out.id_ == 0) return out;
-    out.record_ = &record_at(out.id_);
-  }
+residency_table::locked residency_table::open(const block_key& key) {
+  auto out = lock_shard(key);
+  out.name(find_id(*out.shard_, key));
+  return out;
+}
+
+// Records stay within their shard, so a hint's key may be looked at under this key's lock.
+residency_table::locked residency_table::open_or_create(const block_key& key, std::uint32_t depth,
+                                                        record_id hint) {
+  auto out = lock_shard(key);
+  auto id = hint != 0 && has_key(record_at(hint), key) ? hint : find_id(*out.shard_, key);
+  if (id == 0) id = create(*out.shard_, key, depth);
+  out.name(id);
+  if (id == 0) return out;
   auto& meta = out.record_->meta;
   if (recent_field::get(meta) == 0) store_word(meta, recent_field::set(meta, 1));
   return out;

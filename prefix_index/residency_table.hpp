@@ -46,6 +46,14 @@ inline void store_word(std::uint64_t& word, std::uint64_t value) {
   std::atomic_ref<std::uint64_t>(word).store(value, std::memory_order_release);
 }
 
+// Which words of a line have the tag, a bit each.
+inline std::uint32_t match_line(const std::uint64_t* line, std::uint64_t tag) {
+  std::uint32_t same = 0;
+#pragma GCC unroll 8
+  for (auto i = k_line_words; i-- > 0;) same = same * 2 + (load_word(line[i]) >> 32 == tag ? 1 : 0);
+  return same;
+}
+
 struct alignas(32) record {
   std::uint64_t low;
   std::uint64_t high;
@@ -67,15 +75,23 @@ struct entry_copy {
 };
 
 class residency_table final {
+  struct shard;
+
  public:
   residency_table(std::size_t bytes_max, const replica_states& states);
 
   // Readers.
   bool read(const block_key& key, entry_copy& out) const;
   bool contains(const block_key& key) const;
-  void prefetch_slot(const block_key& key) const;
-  void prefetch_record(const block_key& key) const;  // after prefetch_slot has had its time
-  void prefetch_chunk(const block_key& key) const;   // after prefetch_record has had its time
+  void prefetch_slot(const block_key& key) const {
+    const auto table = shards_[shard_of(key)].table.load(std::memory_order_acquire);
+    const auto home = home_of(key.low >> 32, static_cast<std::uint32_t>(table));
+    __builtin_prefetch(region_.words((table >> 32) * 64) + home);
+  }
+  // After prefetch_slot has had its time. Returns the record that is fetched, most likely the key's: a hint
+  // for open_or_create; 0: none.
+  record_id prefetch_record(const block_key& key) const;
+  void prefetch_chunk(const block_key& key) const;  // after prefetch_record has had its time
   block_key key_of(record_id id) const;
   std::uint32_t depth_of(record_id id) const;
 
@@ -87,7 +103,10 @@ class residency_table final {
     std::uint32_t depth() const;
 
     // The entry of `who` (see residency_entry.hpp), 0 if there is none.
-    std::uint64_t get(std::uint64_t who) const;
+    std::uint64_t get(std::uint64_t who) const {
+      const auto* const word = find(who);
+      return word != nullptr ? *word : 0;
+    }
 
     // Writes the entry that word's replica and kind name. False: no room.
     bool put(std::uint64_t word) { return put_at(find(word & k_who_mask), word); }
@@ -104,26 +123,36 @@ class residency_table final {
    private:
     friend class residency_table;
     std::uint64_t* find(std::uint64_t who) const {
-      return (record_->first & k_who_mask) == who ? &record_->first : find_in_chunk(who);
+      if ((record_->first & k_who_mask) == who) return &record_->first;
+      return class_field::get(record_->meta) == 0 ? nullptr : find_in_chunk(who);
     }
     std::uint64_t* find_in_chunk(std::uint64_t who) const;
     bool put_at(std::uint64_t* place, std::uint64_t word) {
-      if (place == nullptr) return add(word);
+      if (place == nullptr) {
+        if (record_->first != 0) return add(word);
+        place = &record_->first;
+        add_to(shard_->entries, 1);
+      }
       store_word(*place, word);
       return true;
     }
     bool add(std::uint64_t word);
     std::uint64_t* free_word() const;
+    void name(record_id id) {
+      id_ = id;
+      record_ = id != 0 ? &table_->record_at(id) : nullptr;
+    }
 
     std::unique_lock<spin_lock> lock_;
     residency_table* table_ = nullptr;
-    std::size_t shard_ = 0;
+    shard* shard_ = nullptr;
     record* record_ = nullptr;
     record_id id_ = 0;
   };
 
-  locked open(const block_key& key);                                 // existing keys only
-  locked open_or_create(const block_key& key, std::uint32_t depth);  // marks it recent
+  locked open(const block_key& key);  // existing keys only
+  // Marks it recent. `hint` may be what prefetch_record gave.
+  locked open_or_create(const block_key& key, std::uint32_t depth, record_id hint = 0);
   locked open(record_id id);
 
   // Room for so many keys in all, before they come in the order of their places: a table that grew with them
@@ -165,6 +194,10 @@ class residency_table final {
     return *reinterpret_cast<record*>(region_.words(std::uint64_t{id} * sizeof(record)));
   }
   std::uint64_t* chunk_at(std::uint64_t meta) const { return region_.words(chunk_field::get(meta) * 16); }
+  static bool has_key(const record& r, const block_key& key) {
+    return load_word(r.low) == key.low && load_word(r.high) == key.high;
+  }
+  locked lock_shard(const block_key& key);
   record_id find_id(const shard& s, const block_key& key) const;
   bool copy_entries(const record& r, const block_key& key, entry_copy& out) const;
 
