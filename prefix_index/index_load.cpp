@@ -68,6 +68,7 @@ bool index_loader::load(rocksdb::DB& database, std::uint64_t& keys_loaded) {
   options.verify_checksums = true;
   const std::unique_ptr<rocksdb::Iterator> at(database.NewIterator(options));
   stored_record record;
+  residency_table::fresh_records fresh(index_.table);
   std::vector<std::uint64_t> entries;
   for (at->Seek(rocksdb::Slice(&k_record_prefix, 1)); at->Valid(); at->Next()) {
     const auto key = decode_record_key(at->key().ToStringView());
@@ -77,7 +78,7 @@ bool index_loader::load(rocksdb::DB& database, std::uint64_t& keys_loaded) {
       if (const auto entry = revive(word, record.depth); entry != 0) entries.push_back(entry);
     }
     if (entries.empty()) continue;
-    auto open = index_.table.open_or_create(*key, record.depth);
+    auto open = index_.table.open_or_create(*key, record.depth, fresh);
     if (!open) continue;
     for (const auto entry : entries) open.put(entry);
     ++keys_loaded;

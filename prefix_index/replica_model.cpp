@@ -52,7 +52,8 @@ dispatch_result replica_model::impl::touch_pages(std::uint64_t stamp, std::span<
   checkpoint_orders.assign(chain.size(), 0);
   chain_ahead ahead(index.table, chain);
   for (std::uint32_t unit = 0; unit < chain.size(); ++unit) {
-    auto at = index.table.open_or_create(chain[unit], unit, ahead.at(unit));
+    ahead.at(unit);
+    auto at = ahead.open_or_create(unit, unit);
     if (!at) continue;
     if (!dense) checkpoint_orders[unit] = live_order(at.get(checkpoint), unit);
     old_stamps[unit] = live_order(at.exchange(pages), unit) >> 24;
@@ -91,7 +92,8 @@ void replica_model::impl::put_checkpoint(std::uint64_t stamp, std::span<const bl
   const auto old_order = checkpoint_orders[unit];
   const auto word =
       with_confidence(stamp_field::set(who(entry_kind::model_checkpoint, replica), stamp), from);
-  auto at = index.table.open_or_create(chain[unit], unit);
+  residency_table::fresh_records fresh(index.table);
+  auto at = index.table.open_or_create(chain[unit], unit, fresh);
   if (!at || !at.put(word)) return;
   at = {};
   ledger.put_checkpoint(old_order, age_order(stamp, true, unit));

@@ -34,14 +34,15 @@ std::uint64_t with_next_version(std::uint64_t meta) {
 
 }  // namespace
 
-record_id residency_table::create(shard& s, const block_key& key, std::uint32_t depth) {
+record_id residency_table::create(shard& s, const block_key& key, std::uint32_t depth,
+                                  fresh_records& fresh) {
   const auto refuse = [&s] {
     s.keys_refused.fetch_add(1, std::memory_order_relaxed);
     return record_id{0};
   };
   if (!reserve_slot(s)) return refuse();
-  auto id = take_record(s);
-  if (id == 0 && reclaim(s)) id = take_record(s);
+  auto id = take_record(s, fresh);
+  if (id == 0 && reclaim(s)) id = take_record(s, fresh);
   if (id == 0) return refuse();
 
   auto& r = record_at(id);
@@ -132,11 +133,10 @@ std::uint64_t residency_table::carve(shard& s, std::uint32_t bytes) {
   if (s.block_bytes < bytes) {
     const auto block = region_.carve(k_block_bytes);
     if (block == 0) return 0;
-    while (s.block_bytes >= sizeof(record)) {  // nothing of the old one is lost
-      align_block(s);
-      if (s.block_bytes >= sizeof(record)) {
-        free_record(s, static_cast<record_id>(carve(s, sizeof(record)) / sizeof(record)));
-      }
+    while (s.block_bytes != 0) {  // nothing of the old one is lost
+      std::uint32_t size_class = 1;
+      while (k_chunk_words[size_class + 1] * 8 <= s.block_bytes) ++size_class;
+      free_chunk(s, carve(s, k_chunk_words[size_class] * 8) / k_chunk_granule_bytes, size_class);
     }
     s.block = block;
     s.block_bytes = k_block_bytes;
@@ -147,24 +147,44 @@ std::uint64_t residency_table::carve(shard& s, std::uint32_t bytes) {
   return offset;
 }
 
-// Records are aligned to their size; what lies before the next such place becomes the smallest chunk.
-void residency_table::align_block(shard& s) {
-  if (s.block % sizeof(record) == 0 || s.block_bytes < k_chunk_granule_bytes) return;
-  free_chunk(s, carve(s, k_chunk_granule_bytes) / k_chunk_granule_bytes, 1);
-}
-
-// The record after this one is fetched for the shard's next key, which comes much later.
-record_id residency_table::take_record(shard& s) {
-  if (s.free_records != 0) {
+record_id residency_table::take_record(shard& s, fresh_records& fresh) {
+  if (s.free_records != 0) {  // the next one is fetched for the shard's next key, which comes much later
     const auto id = s.free_records;
     s.free_records = static_cast<record_id>(record_at(id).high);
     __builtin_prefetch(&record_at(s.free_records), 1);
     return id;
   }
-  align_block(s);
-  const auto offset = carve(s, sizeof(record));
-  __builtin_prefetch(region_.words(offset + sizeof(record)), 1);
-  return static_cast<record_id>(offset / sizeof(record));
+  if (fresh.count_ == 0) take_spare(fresh);
+  if (fresh.count_ == 0) return 0;
+  --fresh.count_;
+  return fresh.next_++;
+}
+
+void residency_table::take_spare(fresh_records& fresh) {
+  std::uint64_t spare = 0;
+  for (auto& place : spares_) {
+    if (place.load(std::memory_order_relaxed) == 0) continue;
+    spare = place.exchange(0, std::memory_order_acq_rel);
+    if (spare != 0) break;
+  }
+  if (spare == 0) {
+    const auto offset = region_.carve(k_block_bytes);
+    if (offset == 0) return;
+    spare = offset / sizeof(record) | std::uint64_t{k_block_bytes / sizeof(record)} << 32;
+  }
+  fresh.next_ = static_cast<record_id>(spare);
+  fresh.count_ = static_cast<std::uint32_t>(spare >> 32);
+}
+
+void residency_table::keep_spare(record_id first, std::uint32_t count) {
+  const auto spare = std::uint64_t{count} << 32 | first;
+  for (auto& place : spares_) {
+    std::uint64_t none = 0;
+    if (place.compare_exchange_strong(none, spare, std::memory_order_acq_rel)) return;
+  }
+  auto& s = shards_[first % k_shards];  // many writers at once
+  const std::lock_guard guard(s.lock);
+  for (auto id = first; id < first + count; ++id) free_record(s, id);
 }
 
 void residency_table::free_record(shard& s, record_id id) {

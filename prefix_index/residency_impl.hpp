@@ -29,19 +29,22 @@ struct residency_index::impl {
 // lets the misses of a batch overlap, which they would not between two locked records.
 class chain_ahead final {
  public:
-  chain_ahead(const residency_table& table, std::span<const block_key> keys) : table_(table), keys_(keys) {
+  chain_ahead(residency_table& table, std::span<const block_key> keys)
+      : table_(table), keys_(keys), fresh_(table) {
     fetch_slots(0);
     fetch_slots(k_prefetch_keys);
     fetch_records(0);
   }
 
-  // A hint for open_or_create.
-  record_id at(std::size_t i) {
-    if (i % k_prefetch_keys == 0) {
-      fetch_records(i + k_prefetch_keys);
-      fetch_slots(i + 2 * k_prefetch_keys);
-    }
-    return hints_[i % hints_.size()];
+  void at(std::size_t i) {
+    if (i % k_prefetch_keys != 0) return;
+    fetch_records(i + k_prefetch_keys);
+    fetch_slots(i + 2 * k_prefetch_keys);
+  }
+
+  // After at(i).
+  residency_table::locked open_or_create(std::size_t i, std::uint32_t depth) {
+    return table_.open_or_create(keys_[i], depth, fresh_, hints_[i % hints_.size()]);
   }
 
  private:
@@ -53,8 +56,9 @@ class chain_ahead final {
     for (auto i = first; i < end(first); ++i) hints_[i % hints_.size()] = table_.prefetch_record(keys_[i]);
   }
 
-  const residency_table& table_;
+  residency_table& table_;
   const std::span<const block_key> keys_;
+  residency_table::fresh_records fresh_;
   std::array<record_id, 2 * k_prefetch_keys> hints_{};
 };
 

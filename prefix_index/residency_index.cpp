@@ -32,8 +32,9 @@ chain_boundary boundary_of(std::span<const block_key> chain, std::uint32_t unit)
 }
 
 void residency_index::impl::summarize(const chain_boundary& boundary) {
-  const auto add = [this](const block_key& key, std::uint32_t unit, entry_kind kind, std::uint32_t bit) {
-    auto at = table.open_or_create(key, unit);
+  residency_table::fresh_records fresh(table);
+  const auto add = [&](const block_key& key, std::uint32_t unit, entry_kind kind, std::uint32_t bit) {
+    auto at = table.open_or_create(key, unit, fresh);
     if (!at) return;
     const auto bits = summary_field::get(at.get(who(kind, 0)));
     at.put(summary_field::set(who(kind, 0), bits | std::uint64_t{1} << bit));
@@ -72,11 +73,11 @@ void residency_index::pages_added(replica_id replica, std::span<const block_key>
   const auto fresh = event_word(entry_kind::event_pages, replica, epoch);
   chain_ahead ahead(impl_->table, keys);
   for (std::size_t i = 0; i < keys.size(); ++i) {
-    const auto hint = ahead.at(i);
+    ahead.at(i);
     const auto unit = first_unit + i;
     if (!ids.empty()) ids[i] = 0;
     if (unit >= k_chain_units_max) continue;
-    auto at = impl_->table.open_or_create(keys[i], static_cast<std::uint32_t>(unit), hint);
+    auto at = ahead.open_or_create(i, static_cast<std::uint32_t>(unit));
     if (!at) continue;
     const auto old = at.get(fresh & k_who_mask);
     const auto word = is_counted(old, epoch) ? old : fresh;
@@ -113,7 +114,8 @@ void residency_index::checkpoint_added(replica_id replica, const chain_boundary&
   if (boundary.unit >= k_chain_units_max) return;
   const auto epoch = impl_->states[replica].epoch.load(std::memory_order_acquire);
   const auto word = event_word(entry_kind::event_checkpoint, replica, epoch);
-  if (auto at = impl_->table.open_or_create(boundary.key, boundary.unit); at) {
+  residency_table::fresh_records fresh(impl_->table);
+  if (auto at = impl_->table.open_or_create(boundary.key, boundary.unit, fresh); at) {
     at.put(with_copies(word, medium, 1));
   }
   impl_->summarize(boundary);

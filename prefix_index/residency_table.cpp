@@ -173,10 +173,10 @@ residency_table::locked residency_table::open(const block_key& key) {
 
 // Records stay within their shard, so a hint's key may be looked at under this key's lock.
 residency_table::locked residency_table::open_or_create(const block_key& key, std::uint32_t depth,
-                                                        record_id hint) {
+                                                        fresh_records& fresh, record_id hint) {
   auto out = lock_shard(key);
   auto id = hint != 0 && has_key(record_at(hint), key) ? hint : find_id(*out.shard_, key);
-  if (id == 0) id = create(*out.shard_, key, depth);
+  if (id == 0) id = create(*out.shard_, key, depth, fresh);
   out.name(id);
   if (id == 0) return out;
   auto& meta = out.record_->meta;

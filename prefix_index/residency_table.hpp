@@ -25,6 +25,7 @@ namespace weir::prefix_index {
 
 inline constexpr std::size_t k_shards = 256;
 inline constexpr int k_read_attempts_max = 16;
+inline constexpr std::size_t k_spares = 16;  // as many writers at once leave their fresh records to others
 
 // Entry words that one chunk can hold, by class; class 0: no chunk. The largest holds every replica's three
 // kinds and both summaries.
@@ -150,9 +151,27 @@ class residency_table final {
     record_id id_ = 0;
   };
 
+  // Fresh records next to each other, for the keys of one chain: they are mostly looked up together, and two
+  // share a cache line. For one thread; what is left over goes to the next one.
+  class fresh_records final {
+   public:
+    explicit fresh_records(residency_table& table) : table_(table) {}
+    ~fresh_records() {
+      if (count_ != 0) table_.keep_spare(next_, count_);
+    }
+    fresh_records(const fresh_records&) = delete;
+    fresh_records& operator=(const fresh_records&) = delete;
+
+   private:
+    friend class residency_table;
+    residency_table& table_;
+    record_id next_ = 0;
+    std::uint32_t count_ = 0;
+  };
+
   locked open(const block_key& key);  // existing keys only
   // Marks it recent. `hint` may be what prefetch_record gave.
-  locked open_or_create(const block_key& key, std::uint32_t depth, record_id hint = 0);
+  locked open_or_create(const block_key& key, std::uint32_t depth, fresh_records& fresh, record_id hint = 0);
   locked open(record_id id);
 
   // Room for so many keys in all, before they come in the order of their places: a table that grew with them
@@ -201,14 +220,15 @@ class residency_table final {
   record_id find_id(const shard& s, const block_key& key) const;
   bool copy_entries(const record& r, const block_key& key, entry_copy& out) const;
 
-  record_id create(shard& s, const block_key& key, std::uint32_t depth);
+  record_id create(shard& s, const block_key& key, std::uint32_t depth, fresh_records& fresh);
   bool reserve_slot(shard& s);
   bool grow(shard& s, std::uint32_t capacity);
   static void insert_slot(std::uint64_t* slots, std::uint32_t capacity, std::uint64_t word);
   void erase_slot(shard& s, std::uint32_t position);
   std::uint64_t carve(shard& s, std::uint32_t bytes);
-  void align_block(shard& s);
-  record_id take_record(shard& s);
+  record_id take_record(shard& s, fresh_records& fresh);
+  void take_spare(fresh_records& fresh);
+  void keep_spare(record_id first, std::uint32_t count);
   void free_record(shard& s, record_id id);
   std::uint64_t take_chunk(shard& s, std::uint32_t size_class);  // offset / 16; 0: no room
   void free_chunk(shard& s, std::uint64_t chunk, std::uint32_t size_class);
@@ -220,6 +240,7 @@ class residency_table final {
   const replica_states& states_;
   memory_region region_;
   std::array<shard, k_shards> shards_;
+  std::array<std::atomic<std::uint64_t>, k_spares> spares_{};  // of fresh_records: first | count << 32; 0: none
 };
 
 template <typename Visit>
