@@ -29,44 +29,15 @@ record_id residency_table::find_id(const shard& s, const block_key& key) const {
   return 0;
 }
 
-bool residency_table::copy_entries(const record& r, const block_key& key, entry_copy& out) const {
-  const auto meta = load_word(r.meta);
-  if ((version_field::get(meta) & 1) != 0) return false;
-  if (!has_key(r, key)) return false;
-  out.depth = static_cast<std::uint32_t>(depth_field::get(meta));
-  out.count = 1;
-  out.words[0] = load_word(r.first);
-  const auto words = k_chunk_words[class_field::get(meta)];
-  const auto* chunk = chunk_at(meta);
-  for (std::uint32_t i = 0; i < words; ++i) {
-    const auto word = load_word(chunk[i]);
-    out.words[out.count] = word;
-    out.count += word != 0;
-  }
-  return recent_field::set(load_word(r.meta), 0) == recent_field::set(meta, 0);
-}
-
 bool residency_table::read(const block_key& key, entry_copy& out) const {
-  const shard& s = shards_[shard_of(key)];
-  for (int attempt = 0; attempt < k_read_attempts_max; ++attempt) {
-    const auto sequence = s.sequence.load(std::memory_order_acquire);
-    if (const auto id = find_id(s, key); id != 0) {
-      if (copy_entries(record_at(id), key, out)) return true;
-    } else if ((sequence & 1) == 0 && s.sequence.load(std::memory_order_acquire) == sequence) {
-      return false;
-    }
-  }
-  return false;
-}
-
-bool residency_table::contains(const block_key& key) const {
-  const shard& s = shards_[shard_of(key)];
-  for (int attempt = 0; attempt < k_read_attempts_max; ++attempt) {
-    const auto sequence = s.sequence.load(std::memory_order_acquire);
-    if (find_id(s, key) != 0) return true;
-    if ((sequence & 1) == 0 && s.sequence.load(std::memory_order_acquire) == sequence) return false;
-  }
-  return false;
+  return read(key, 0, [&out](const entry_view& entries) {
+    out.depth = entries.depth;
+    out.count = 0;
+    entries.for_each([&out](std::uint64_t word) {
+      out.words[out.count] = word;
+      out.count += word != 0;
+    });
+  });
 }
 
 record_id residency_table::prefetch_record(const block_key& key) const {
@@ -82,14 +53,12 @@ record_id residency_table::prefetch_record(const block_key& key) const {
   return id;
 }
 
-void residency_table::prefetch_chunk(const block_key& key) const {
-  constexpr std::uint32_t k_words_per_line = 8;
+void residency_table::prefetch_chunk(record_id id) const {
   constexpr std::uint32_t k_lines_max = 16;
-  const auto id = find_id(shards_[shard_of(key)], key);
   if (id == 0) return;
   const auto meta = load_word(record_at(id).meta);
-  const auto words = std::min(k_chunk_words[class_field::get(meta)], k_lines_max * k_words_per_line);
-  for (std::uint32_t i = 0; i < words; i += k_words_per_line) __builtin_prefetch(chunk_at(meta) + i);
+  const auto words = std::min(k_chunk_words[class_field::get(meta)], k_lines_max * k_line_words);
+  for (std::uint32_t i = 0; i < words; i += k_line_words) __builtin_prefetch(chunk_at(meta) + i);
 }
 
 block_key residency_table::key_of(record_id id) const {

@@ -1,9 +1,9 @@
 // The hash table under residency_index: key -> record -> entries. Internal to the folder.
 //
 // 256 shards by key. A shard's table is an array of words {32 bits of the key, record}, probed linearly from
-// the start of a cache line, of which a look-up mostly needs no second one; within a line used words come
-// before free ones. A record is 32 bytes {key, meta, first entry}, further entries lie in one chunk per record. Records keep
-// their place for life, so a record_id names one. Writers lock the shard. Readers validate instead of
+// the start of a cache line, so that a look-up mostly needs one line; within a line used words come before
+// free ones. A record is 32 bytes {key, meta, first entry}, further entries lie in one chunk per record.
+// Records keep their place for life, so a record_id names one. Writers lock the shard. Readers validate instead of
 // locking: a record's meta carries a version that is odd while its key or chunk changes, and a miss counts
 // only if the shard's sequence did not change meanwhile (growth and deletion move table words). After
 // k_read_attempts_max such collisions a reader takes the key for absent, so it never waits for a writer.
@@ -68,6 +68,37 @@ using depth_field = word_field<35, 20>;
 using recent_field = word_field<55, 1>;
 using version_field = word_field<56, 8>;
 
+// A record's entries where they lie. What is read through it counts only if the read was valid.
+struct entry_view {
+  std::uint32_t depth = 0;
+  std::uint64_t first = 0;
+  const std::uint64_t* chunk = nullptr;
+  std::uint32_t chunk_words = 0;
+
+  // The entry of `who`, 0 if there is none. `place` says where to look first, and then where it was found:
+  // one replica's entries mostly have the same place all along a chain.
+  std::uint64_t find(std::uint64_t who, std::uint32_t& place) const {
+    if ((first & k_who_mask) == who) return first;
+    if (place < chunk_words) {
+      if (const auto word = load_word(chunk[place]); (word & k_who_mask) == who) return word;
+    }
+#pragma GCC unroll 4
+    for (std::uint32_t i = 0; i < chunk_words; ++i) {
+      const auto word = load_word(chunk[i]);
+      if ((word & k_who_mask) != who) continue;
+      place = i;
+      return word;
+    }
+    return 0;
+  }
+
+  template <typename Visit>
+  void for_each(Visit&& visit) const {
+    visit(first);
+    for (std::uint32_t i = 0; i < chunk_words; ++i) visit(load_word(chunk[i]));
+  }
+};
+
 // A copy of a record's entries.
 struct entry_copy {
   std::uint32_t depth = 0;
@@ -83,7 +114,11 @@ class residency_table final {
 
   // Readers.
   bool read(const block_key& key, entry_copy& out) const;
-  bool contains(const block_key& key) const;
+
+  // Calls visit(entry_view) and returns true if the key is there. A writer may get in between: then visit is
+  // called again, and only its last call counts. `hint` may be what prefetch_record gave.
+  template <typename Visit>
+  bool read(const block_key& key, record_id hint, Visit&& visit) const;
   void prefetch_slot(const block_key& key) const {
     const auto table = shards_[shard_of(key)].table.load(std::memory_order_acquire);
     const auto home = home_of(key.low >> 32, static_cast<std::uint32_t>(table));
@@ -92,7 +127,7 @@ class residency_table final {
   // After prefetch_slot has had its time. Returns the record that is fetched, most likely the key's: a hint
   // for open_or_create; 0: none.
   record_id prefetch_record(const block_key& key) const;
-  void prefetch_chunk(const block_key& key) const;  // after prefetch_record has had its time
+  void prefetch_chunk(record_id id) const;  // after prefetch_record, which gave the id, has had its time
   block_key key_of(record_id id) const;
   std::uint32_t depth_of(record_id id) const;
 
@@ -218,7 +253,6 @@ class residency_table final {
   }
   locked lock_shard(const block_key& key);
   record_id find_id(const shard& s, const block_key& key) const;
-  bool copy_entries(const record& r, const block_key& key, entry_copy& out) const;
 
   record_id create(shard& s, const block_key& key, std::uint32_t depth, fresh_records& fresh);
   bool reserve_slot(shard& s);
@@ -240,8 +274,31 @@ class residency_table final {
   const replica_states& states_;
   memory_region region_;
   std::array<shard, k_shards> shards_;
-  std::array<std::atomic<std::uint64_t>, k_spares> spares_{};  // of fresh_records: first | count << 32; 0: none
+  std::array<std::atomic<std::uint64_t>, k_spares> spares_{};  // left over: count, first record; 0: none
 };
+
+template <typename Visit>
+bool residency_table::read(const block_key& key, record_id hint, Visit&& visit) const {
+  const shard& s = shards_[shard_of(key)];
+  for (int attempt = 0; attempt < k_read_attempts_max; ++attempt) {
+    const auto sequence = s.sequence.load(std::memory_order_acquire);
+    auto id = hint;
+    if (attempt != 0 || id == 0 || !has_key(record_at(id), key)) id = find_id(s, key);
+    if (id != 0) {
+      const auto& r = record_at(id);
+      const auto meta = load_word(r.meta);
+      if ((version_field::get(meta) & 1) != 0 || !has_key(r, key)) continue;
+      visit(entry_view{.depth = static_cast<std::uint32_t>(depth_field::get(meta)),
+                       .first = load_word(r.first),
+                       .chunk = chunk_at(meta),
+                       .chunk_words = k_chunk_words[class_field::get(meta)]});
+      if (recent_field::set(load_word(r.meta), 0) == recent_field::set(meta, 0)) return true;
+    } else if ((sequence & 1) == 0 && s.sequence.load(std::memory_order_acquire) == sequence) {
+      return false;
+    }
+  }
+  return false;
+}
 
 template <typename Visit>
 void residency_table::visit_keys(std::size_t index, Visit&& visit) {

@@ -1,6 +1,6 @@
-// A lock for a few hundred nanoseconds of work that mostly nobody else wants: one atomic exchange to take, one
-// plain store to leave, so that the cache misses of one critical section overlap with the next one's. Whoever
-// finds it taken gives up the processor. Internal to the folder; for std::lock_guard and std::unique_lock.
+// A lock for some hundred nanoseconds of work that mostly nobody else wants: one atomic exchange to take it,
+// one plain store to leave it, so that the cache misses of two such works may overlap. Whoever finds it taken
+// gives up the processor. Internal to the folder; for std::lock_guard and std::unique_lock.
 #pragma once
 
 #include <atomic>
