@@ -20,7 +20,11 @@ index_loader::index_loader(residency_index::impl& index, const std::vector<loade
     target_of_slot_[replica.state.slot] = static_cast<std::uint32_t>(targets_.size());
     if (replica.state.epoch == 0) continue;  // a new name
     auto& state = index_.states[replica.replica.id];
-    state.epoch.store(replica.state.epoch, std::memory_order_release);
+    if (state.has_spoken.load(std::memory_order_acquire)) {
+      targets_.back().known.state.epoch = 0;  // what it said already must not end; its hints come too late
+    } else {
+      state.epoch.store(replica.state.epoch, std::memory_order_release);
+    }
     state.last_stamp.store(replica.state.last_stamp, std::memory_order_release);
     state.horizon.store(replica.state.horizon, std::memory_order_release);
   }

@@ -3,7 +3,11 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
+#include <functional>
+#include <mutex>
 #include <span>
+#include <utility>
 
 #include "prefix_index/residency_index.hpp"
 #include "prefix_index/residency_table.hpp"
@@ -12,6 +16,30 @@ namespace weir::prefix_index {
 
 // How many records are fetched together, one batch ahead of their use, and their table words two ahead.
 inline constexpr std::size_t k_prefetch_keys = 16;
+
+// Tells one listener, the store, of changes that no caller reports to it: those by events. While the listener
+// runs it is not taken away; no keys: a replica was cleared. Any thread.
+class change_feed final {
+ public:
+  using listener = std::function<void(std::span<const block_key>)>;
+
+  void set(listener to) {
+    const std::lock_guard guard(mutex_);
+    listener_ = std::move(to);
+    on_.store(listener_ != nullptr, std::memory_order_release);
+  }
+  bool is_on() const { return on_.load(std::memory_order_acquire); }
+  void tell(std::span<const block_key> keys) const {
+    if (!is_on()) return;
+    const std::lock_guard guard(mutex_);
+    if (listener_) listener_(keys);
+  }
+
+ private:
+  std::atomic<bool> on_ = false;
+  mutable std::mutex mutex_;
+  listener listener_;
+};
 
 struct residency_index::impl {
   explicit impl(const index_options& o)
@@ -23,6 +51,7 @@ struct residency_index::impl {
   const std::uint64_t seed;
   replica_states states;
   residency_table table;
+  change_feed changes;
 };
 
 // Goes ahead of a writer's walk over a chain: call at(i) before each key i, from 0 on. Fetching in batches

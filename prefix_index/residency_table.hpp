@@ -136,6 +136,7 @@ class residency_table final {
    public:
     explicit operator bool() const { return record_ != nullptr; }
     record_id id() const { return id_; }
+    block_key key() const { return {.low = record_->low, .high = record_->high}; }
     std::uint32_t depth() const;
 
     // The entry of `who` (see residency_entry.hpp), 0 if there is none.
