@@ -79,10 +79,12 @@ class chain_ahead final {
  private:
   std::size_t end(std::size_t first) const { return std::min(keys_.size(), first + k_prefetch_keys); }
   void fetch_slots(std::size_t first) const {
-    for (auto i = first; i < end(first); ++i) table_.prefetch_slot(keys_[i]);
+    for (auto i = first, last = end(first); i < last; ++i) table_.prefetch_slot(keys_[i]);
   }
   void fetch_records(std::size_t first) {
-    for (auto i = first; i < end(first); ++i) hints_[i % hints_.size()] = table_.prefetch_record(keys_[i]);
+    for (auto i = first, last = end(first); i < last; ++i) {
+      hints_[i % hints_.size()] = table_.prefetch_record(keys_[i]);
+    }
   }
 
   residency_table& table_;

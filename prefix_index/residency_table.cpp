@@ -126,16 +126,8 @@ void residency_table::locked::erase(std::uint64_t who) {
   add_to(shard_->entries, -1);
 }
 
-residency_table::locked residency_table::lock_shard(const block_key& key) {
-  locked out;
-  out.table_ = this;
-  out.shard_ = &shards_[shard_of(key)];
-  out.lock_ = std::unique_lock(out.shard_->lock);
-  return out;
-}
-
 residency_table::locked residency_table::open(const block_key& key) {
-  auto out = lock_shard(key);
+  locked out(*this, shards_[shard_of(key)]);
   out.name(find_id(*out.shard_, key));
   return out;
 }
@@ -143,7 +135,7 @@ residency_table::locked residency_table::open(const block_key& key) {
 // Records stay within their shard, so a hint's key may be looked at under this key's lock.
 residency_table::locked residency_table::open_or_create(const block_key& key, std::uint32_t depth,
                                                         fresh_records& fresh, record_id hint) {
-  auto out = lock_shard(key);
+  locked out(*this, shards_[shard_of(key)]);
   auto id = hint != 0 && has_key(record_at(hint), key) ? hint : find_id(*out.shard_, key);
   if (id == 0) id = create(*out.shard_, key, depth, fresh);
   out.name(id);

@@ -134,6 +134,7 @@ class residency_table final {
   // A locked record of a writer. Empty if the key is absent or was refused.
   class locked final {
    public:
+    locked() = default;
     explicit operator bool() const { return record_ != nullptr; }
     record_id id() const { return id_; }
     block_key key() const { return {.low = record_->low, .high = record_->high}; }
@@ -175,6 +176,7 @@ class residency_table final {
     }
     bool add(std::uint64_t word);
     std::uint64_t* free_word() const;
+    locked(residency_table& table, shard& of) : lock_(of.lock), table_(&table), shard_(&of) {}
     void name(record_id id) {
       id_ = id;
       record_ = id != 0 ? &table_->record_at(id) : nullptr;
@@ -252,7 +254,6 @@ class residency_table final {
   static bool has_key(const record& r, const block_key& key) {
     return load_word(r.low) == key.low && load_word(r.high) == key.high;
   }
-  locked lock_shard(const block_key& key);
   record_id find_id(const shard& s, const block_key& key) const;
 
   record_id create(shard& s, const block_key& key, std::uint32_t depth, fresh_records& fresh);
