@@ -7,7 +7,7 @@ namespace weir::prefix_index {
 
 namespace {
 
-constexpr std::size_t k_growth_part = 5;  // it grows by a fifth: fuller than by more, at the cost of more moving
+constexpr std::size_t k_growth_part = 5;  // by a fifth at once: fuller than by more, but more is moved
 
 }  // namespace
 

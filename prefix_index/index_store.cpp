@@ -169,7 +169,7 @@ struct index_store::impl {
   std::condition_variable done;
   std::vector<block_key> queue;
   std::vector<stored_replica> newcomers;
-  bool has_work = false;  // also that a replica was cleared
+  bool has_work = false;     // also that a replica was cleared
   std::uint64_t queued = 0;  // keys taken in
   std::uint64_t written = 0;
   bool stopping = false;

@@ -1,5 +1,5 @@
-// Zeroed memory straight from the system, to which it goes back at once when it is freed: a table that grows by
-// moving to a larger one leaves no holes in the heap. Internal to the folder; external lock.
+// Zeroed memory straight from the system, to which it goes back at once when it is freed: a table that grows
+// by moving to a larger one leaves no holes in the heap. Internal to the folder; external lock.
 #pragma once
 
 #include <cstddef>

@@ -10,15 +10,15 @@ namespace weir::prefix_index {
 namespace {
 
 constexpr std::size_t k_batch_probes = 64;          // fetched together, so that their cache misses overlap
-constexpr std::uint32_t k_round_probes = 16;         // positions per round, while few intervals are left
+constexpr std::uint32_t k_round_probes = 16;        // positions per round, while few intervals are left
 constexpr std::uint32_t k_interval_probes_max = 7;  // of them in one interval: three bits at once
 constexpr std::size_t k_short_chain_units = 64;
 constexpr std::size_t k_inline_replicas = 16;  // beyond that a key's entries span cache lines
 constexpr int k_hole_rounds_max = 3;
 constexpr std::size_t k_seeded_probes = 4;
-constexpr std::size_t k_few_replicas = 8;        // that a probe asks for one by one
-constexpr std::size_t k_batch_candidates = 32;   // for checkpoints, fetched together
-constexpr unsigned k_index_bits = 11;            // of a replica among those asked, and of the sightings
+constexpr std::size_t k_few_replicas = 8;       // that a probe asks for one by one
+constexpr std::size_t k_batch_candidates = 32;  // for checkpoints, fetched together
+constexpr unsigned k_index_bits = 11;           // of a replica among those asked, and of the sightings
 constexpr std::uint64_t k_index_max = (std::uint64_t{1} << k_index_bits) - 1;
 static_assert(k_replicas_max <= k_index_max && k_chain_units_max + 1 < std::uint64_t{1} << 21);
 static_assert(k_batch_candidates <= k_batch_probes && k_far_units / k_near_units <= k_batch_probes);
@@ -67,7 +67,7 @@ struct found_entry {
 struct scratch {
   std::array<asked_replica, k_replicas_max> asked;
   std::array<std::uint16_t, k_replicas_max> slot_of;
-  std::array<interval, k_replicas_max + 1> known;  // the last one: whether the key was ever seen
+  std::array<interval, k_replicas_max + 1> known;        // the last one: whether the key was ever seen
   std::array<std::uint64_t, k_replicas_max + 1> word{};  // 0 but within one probe
   std::array<record_id, k_short_chain_units> chain_hints;
   std::array<record_id, k_batch_probes> hints;
@@ -117,12 +117,11 @@ class chain_search final {
       return who(counted == evidence::simulated ? model : event, replica);
     };
     s_.slot_of[replica] = static_cast<std::uint16_t>(i);
-    s_.asked[i] = {
-        .horizon = state.horizon.load(std::memory_order_acquire),
-        .epoch = state.epoch.load(std::memory_order_acquire) & k_epoch_mask,
-        .pages_who = counted_who(state.pages, entry_kind::model_pages, entry_kind::event_pages),
-        .checkpoint_who =
-            counted_who(state.checkpoints, entry_kind::model_checkpoint, entry_kind::event_checkpoint)};
+    s_.asked[i] = {.horizon = state.horizon.load(std::memory_order_acquire),
+                   .epoch = state.epoch.load(std::memory_order_acquire) & k_epoch_mask,
+                   .pages_who = counted_who(state.pages, entry_kind::model_pages, entry_kind::event_pages),
+                   .checkpoint_who = counted_who(state.checkpoints, entry_kind::model_checkpoint,
+                                                 entry_kind::event_checkpoint)};
   }
 
   // Fetches what reading s_.units[0 .. n) needs and leaves a hint for each.
@@ -229,7 +228,8 @@ class chain_search final {
   void search() {
     while (list_open()) {
       std::uint32_t gaps = 1;
-      for (std::size_t k = 1; k < s_.open.size(); ++k) gaps += is_same_gap(s_.open[k], s_.open[k - 1]) ? 0 : 1;
+      for (std::size_t k = 1; k < s_.open.size(); ++k)
+        gaps += is_same_gap(s_.open[k], s_.open[k - 1]) ? 0 : 1;
       const auto each = std::clamp(k_round_probes / gaps, 1U, k_interval_probes_max);
       s_.order.clear();
       s_.probes.clear();

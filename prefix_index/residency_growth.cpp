@@ -34,8 +34,7 @@ std::uint64_t with_next_version(std::uint64_t meta) {
 
 }  // namespace
 
-record_id residency_table::create(shard& s, const block_key& key, std::uint32_t depth,
-                                  fresh_records& fresh) {
+record_id residency_table::create(shard& s, const block_key& key, std::uint32_t depth, fresh_records& fresh) {
   const auto refuse = [&s] {
     s.keys_refused.fetch_add(1, std::memory_order_relaxed);
     return record_id{0};

@@ -3,10 +3,11 @@
 // 256 shards by key. A shard's table is an array of words {32 bits of the key, record}, probed linearly from
 // the start of a cache line, so that a look-up mostly needs one line; within a line used words come before
 // free ones. A record is 32 bytes {key, meta, first entry}, further entries lie in one chunk per record.
-// Records keep their place for life, so a record_id names one. Writers lock the shard. Readers validate instead of
-// locking: a record's meta carries a version that is odd while its key or chunk changes, and a miss counts
-// only if the shard's sequence did not change meanwhile (growth and deletion move table words). After
-// k_read_attempts_max such collisions a reader takes the key for absent, so it never waits for a writer.
+// Records keep their place for life, so a record_id names one. Writers lock the shard. Readers validate
+// instead of locking: a record's meta carries a version that is odd while its key or chunk changes, and a
+// miss counts only if the shard's sequence did not change meanwhile (growth and deletion move table words).
+// After k_read_attempts_max such collisions a reader takes the key for absent, so it never waits for a
+// writer.
 #pragma once
 
 #include <array>
@@ -232,8 +233,8 @@ class residency_table final {
     std::uint64_t block = 0;                  // what is left of the shard's current block: offset
     std::atomic<std::uint64_t> entries = 0;
     std::atomic<std::uint32_t> keys = 0;
-    record_id free_records = 0;  // linked by record::high
-    std::uint32_t hand = 0;      // of the sweep, a table position
+    record_id free_records = 0;                                     // linked by record::high
+    std::uint32_t hand = 0;                                         // of the sweep, a table position
     std::array<std::uint32_t, k_chunk_words.size()> free_chunks{};  // by class, linked by the first word
     std::atomic<std::uint64_t> keys_refused = 0;
     std::atomic<std::uint64_t> keys_reclaimed = 0;
