@@ -35,7 +35,6 @@ std::uint64_t mix(std::uint64_t x) {
 struct interval {
   std::uint32_t low = 0;
   std::uint32_t high = 0;
-  friend auto operator<=>(const interval&, const interval&) = default;
 };
 
 // What decides over an asked replica's entries, as it was when the lookup began.
