@@ -7,7 +7,7 @@ namespace weir::prefix_index {
 
 namespace {
 
-constexpr std::size_t k_slots_first = 64;
+constexpr std::size_t k_growth_part = 5;  // by a fifth at once: fuller than by more, but more is moved
 
 }  // namespace
 
@@ -70,15 +70,18 @@ void hash_slots::erase(engine_hash hash) {
 
 void hash_slots::clear() {
   slots_ = {};
+  memory_ = {};
   count_ = 0;
 }
 
 void hash_slots::grow() {
-  const auto size = slots_.empty() ? k_slots_first : slots_.size() + slots_.size() / 4;
-  const auto old = std::exchange(slots_, std::vector<slot>(size));
+  const auto old = slots_;
+  page_buffer larger((old.size() + old.size() / k_growth_part + 1) * sizeof(slot));
+  slots_ = {static_cast<slot*>(larger.data()), larger.bytes() / sizeof(slot)};
   for (const auto& s : old) {
     if (s.value() != 0) slots_[locate(s)] = s;
   }
+  memory_ = std::move(larger);
 }
 
 }  // namespace weir::prefix_index

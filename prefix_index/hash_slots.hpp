@@ -6,9 +6,10 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <vector>
+#include <span>
 
 #include "prefix_index/kv_event.hpp"
+#include "prefix_index/page_buffer.hpp"
 
 namespace weir::prefix_index {
 
@@ -23,7 +24,7 @@ class hash_slots final {
   void clear();
 
   std::size_t size() const { return count_; }
-  std::size_t bytes() const { return slots_.capacity() * sizeof(slot); }
+  std::size_t bytes() const { return memory_.bytes(); }
 
  private:
   struct slot {
@@ -40,7 +41,8 @@ class hash_slots final {
   void grow();
 
   const std::uint64_t seed_;
-  std::vector<slot> slots_;  // a value of 0: free
+  page_buffer memory_;
+  std::span<slot> slots_;  // in memory_; a value of 0: free
   std::size_t count_ = 0;
 };
 

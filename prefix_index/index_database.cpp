@@ -85,27 +85,28 @@ std::unique_ptr<rocksdb::DB> rebuild_database(std::unique_ptr<rocksdb::DB> old,
 }
 
 bool load_replicas(rocksdb::DB& database, const std::vector<stored_replica>& replicas,
-                   std::vector<loaded_replica>& out) {
+                   std::vector<loaded_replica>& out, std::uint16_t& last_slot) {
   std::map<std::string, stored_replica_state> known;
-  std::uint32_t last_slot = 0;
+  std::uint32_t highest = 0;
   const std::unique_ptr<rocksdb::Iterator> at(database.NewIterator({}));
   for (at->Seek(rocksdb::Slice(&k_replica_prefix, 1)); at->Valid(); at->Next()) {
     const auto name = at->key().ToStringView();
     if (name.front() != k_replica_prefix) break;
     const auto state = decode_replica_state(at->value().ToStringView());
     if (!state) return false;
-    last_slot = std::max<std::uint32_t>(last_slot, state->slot);
+    highest = std::max<std::uint32_t>(highest, state->slot);
     known.emplace(name.substr(1), *state);
   }
   if (!at->status().ok()) return false;
   for (const auto& replica : replicas) {
     const auto found = known.find(replica.name);
-    if (found == known.end() && ++last_slot > std::numeric_limits<std::uint16_t>::max()) return false;
+    if (found == known.end() && ++highest > std::numeric_limits<std::uint16_t>::max()) return false;
     out.push_back({.replica = replica,
                    .state = found != known.end()
                                 ? found->second
-                                : stored_replica_state{.slot = static_cast<std::uint16_t>(last_slot)}});
+                                : stored_replica_state{.slot = static_cast<std::uint16_t>(highest)}});
   }
+  last_slot = static_cast<std::uint16_t>(highest);
   return true;
 }
 

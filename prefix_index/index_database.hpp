@@ -26,8 +26,9 @@ std::unique_ptr<rocksdb::DB> open_database(const std::filesystem::path& folder, 
 std::unique_ptr<rocksdb::DB> rebuild_database(std::unique_ptr<rocksdb::DB> old,
                                               const std::filesystem::path& folder);
 
-// Gives every configured replica its slot, as the database knows it or new. False: damaged.
+// Gives every configured replica its slot, as the database knows it or new; last_slot is the highest in use.
+// False: damaged.
 bool load_replicas(rocksdb::DB& database, const std::vector<stored_replica>& replicas,
-                   std::vector<loaded_replica>& out);
+                   std::vector<loaded_replica>& out, std::uint16_t& last_slot);
 
 }  // namespace weir::prefix_index

@@ -20,7 +20,11 @@ index_loader::index_loader(residency_index::impl& index, const std::vector<loade
     target_of_slot_[replica.state.slot] = static_cast<std::uint32_t>(targets_.size());
     if (replica.state.epoch == 0) continue;  // a new name
     auto& state = index_.states[replica.replica.id];
-    state.epoch.store(replica.state.epoch, std::memory_order_release);
+    if (state.has_spoken.load(std::memory_order_acquire)) {
+      targets_.back().known.state.epoch = 0;  // what it said already must not end; its hints come too late
+    } else {
+      state.epoch.store(replica.state.epoch, std::memory_order_release);
+    }
     state.last_stamp.store(replica.state.last_stamp, std::memory_order_release);
     state.horizon.store(replica.state.horizon, std::memory_order_release);
   }
@@ -68,6 +72,7 @@ bool index_loader::load(rocksdb::DB& database, std::uint64_t& keys_loaded) {
   options.verify_checksums = true;
   const std::unique_ptr<rocksdb::Iterator> at(database.NewIterator(options));
   stored_record record;
+  residency_table::fresh_records fresh(index_.table);
   std::vector<std::uint64_t> entries;
   for (at->Seek(rocksdb::Slice(&k_record_prefix, 1)); at->Valid(); at->Next()) {
     const auto key = decode_record_key(at->key().ToStringView());
@@ -77,7 +82,7 @@ bool index_loader::load(rocksdb::DB& database, std::uint64_t& keys_loaded) {
       if (const auto entry = revive(word, record.depth); entry != 0) entries.push_back(entry);
     }
     if (entries.empty()) continue;
-    auto open = index_.table.open_or_create(*key, record.depth);
+    auto open = index_.table.open_or_create(*key, record.depth, fresh);
     if (!open) continue;
     for (const auto entry : entries) open.put(entry);
     ++keys_loaded;

@@ -1,6 +1,8 @@
 #include "prefix_index/index_store.hpp"
 
+#include <algorithm>
 #include <condition_variable>
+#include <limits>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -27,7 +29,7 @@ struct index_store::impl {
       was_rebuilt = true;
       database = rebuild_database(std::move(database), folder);
       replicas.clear();
-      if (database && !load_replicas(*database, configured, replicas)) database.reset();
+      if (database && !load_replicas(*database, configured, replicas, last_slot)) database.reset();
     }
     counters.rebuilt = was_rebuilt;
     if (!database) ++counters.write_errors;
@@ -35,7 +37,7 @@ struct index_store::impl {
   }
 
   bool load() {
-    if (!load_replicas(*database, configured, replicas)) return false;
+    if (!load_replicas(*database, configured, replicas, last_slot)) return false;
     index_loader loader(index, replicas);
     const bool whole = loader.load(*database, counters.keys_loaded);
     loader.finish();
@@ -44,15 +46,20 @@ struct index_store::impl {
 
   void run() {
     std::vector<block_key> batch;
+    std::vector<stored_replica> added;
     for (;;) {
       {
         std::unique_lock lock(mutex);
-        wake.wait(lock, [this] { return stopping || !queue.empty(); });
-        if (queue.empty()) break;
+        wake.wait(lock, [this] { return stopping || has_work; });
+        if (!has_work) break;
+        has_work = false;
         batch.clear();
         batch.swap(queue);
+        added.clear();
+        added.swap(newcomers);
       }
-      for (std::size_t i = 0; i < batch.size(); i += k_store_batch_keys) {
+      for (const auto& replica : added) adopt(replica);
+      for (std::size_t i = 0; i < std::max<std::size_t>(batch.size(), 1); i += k_store_batch_keys) {
         write(std::span(batch).subspan(i, std::min(k_store_batch_keys, batch.size() - i)));
       }
       const std::lock_guard lock(mutex);
@@ -60,6 +67,37 @@ struct index_store::impl {
       done.notify_all();
     }
     if (database) write({});  // the last state of the replicas
+  }
+
+  // A slot of its own, even if an earlier run knew the name: entries of the old one would count again.
+  void adopt(const stored_replica& replica) {
+    std::erase_if(replicas, [&](const loaded_replica& r) {
+      if (r.replica.id != replica.id && r.replica.name != replica.name) return false;
+      slot_of[r.replica.id] = 0;
+      return true;
+    });
+    if (last_slot == std::numeric_limits<std::uint16_t>::max()) return;
+    slot_of[replica.id] = ++last_slot;
+    replicas.push_back({.replica = replica, .state = {.slot = last_slot}});
+  }
+
+  template <typename Change>
+  void give_work(Change&& change) {
+    {
+      const std::lock_guard lock(mutex);
+      change();
+      has_work = true;
+    }
+    wake.notify_one();
+  }
+
+  void changed(std::span<const block_key> keys) {
+    give_work([&] {
+      const auto taken = keys.first(std::min(k_store_queue_keys_max - queue.size(), keys.size()));
+      queue.insert(queue.end(), taken.begin(), taken.end());
+      queued += taken.size();
+      counters.keys_dropped += keys.size() - taken.size();
+    });
   }
 
   void write(std::span<const block_key> keys) {
@@ -118,9 +156,10 @@ struct index_store::impl {
   const std::vector<stored_replica> configured;
   std::unique_ptr<rocksdb::DB> database;
   std::vector<loaded_replica> replicas;
-  std::vector<std::uint16_t> slot_of;  // by replica id; 0: not stored
 
-  // The writer thread's own.
+  // The writer thread's own, once it runs.
+  std::vector<std::uint16_t> slot_of;  // by replica id; 0: not stored
+  std::uint16_t last_slot = 0;
   entry_copy entries;
   stored_record record;
   std::string value;
@@ -129,6 +168,8 @@ struct index_store::impl {
   std::condition_variable wake;
   std::condition_variable done;
   std::vector<block_key> queue;
+  std::vector<stored_replica> newcomers;
+  bool has_work = false;     // also that a replica was cleared
   std::uint64_t queued = 0;  // keys taken in
   std::uint64_t written = 0;
   bool stopping = false;
@@ -142,9 +183,11 @@ index_store::index_store(residency_index& index, std::filesystem::path folder,
     : impl_(std::make_unique<impl>(*index.impl_, folder, std::move(replicas))) {
   impl_->open();
   impl_->thread = std::thread([m = impl_.get()] { m->run(); });
+  impl_->index.changes.set([m = impl_.get()](std::span<const block_key> keys) { m->changed(keys); });
 }
 
 index_store::~index_store() {
+  impl_->index.changes.set(nullptr);
   {
     const std::lock_guard lock(impl_->mutex);
     impl_->stopping = true;
@@ -154,15 +197,11 @@ index_store::~index_store() {
 }
 
 void index_store::changed(std::span<const block_key> keys) {
-  {
-    const std::lock_guard lock(impl_->mutex);
-    const auto room = k_store_queue_keys_max - impl_->queue.size();
-    const auto taken = keys.first(std::min(room, keys.size()));
-    impl_->queue.insert(impl_->queue.end(), taken.begin(), taken.end());
-    impl_->queued += taken.size();
-    impl_->counters.keys_dropped += keys.size() - taken.size();
-  }
-  impl_->wake.notify_one();
+  impl_->changed(keys);
+}
+
+void index_store::add(const stored_replica& replica) {
+  impl_->give_work([&] { impl_->newcomers.push_back(replica); });
 }
 
 void index_store::flush() {

@@ -3,7 +3,7 @@
 // full queue drops (counted), a corrupt or foreign database is deleted and started anew, nothing here is ever
 // fatal. FORMAT.md fixes keys, values and the upgrade rule.
 //
-// Threads: changed() on any thread, never blocks and never touches RocksDB; load() before traffic.
+// Threads: changed() and add() on any thread; they never wait for the disk. The constructor before traffic.
 #pragma once
 
 #include <cstdint>
@@ -47,8 +47,13 @@ class index_store final {
   index_store(const index_store&) = delete;
   index_store& operator=(const index_store&) = delete;
 
-  // These keys' records changed; call after dispatched() and after events.
+  // These keys' records changed; call after dispatched(), generated() and correct() of a replica_model. What
+  // events change the index tells by itself.
   void changed(std::span<const block_key> keys);
+
+  // A replica that came after the start, or one whose id now means another: kept from now on. What an earlier
+  // run knew of its name is not loaded.
+  void add(const stored_replica& replica);
 
   // Waits until everything passed to changed() so far is written.
   void flush();

@@ -62,10 +62,10 @@ dispatch_result replica_model::impl::touch_pages(std::uint64_t stamp, std::span<
   const bool dense = options.keeps == retention::dense;
   old_stamps.assign(chain.size(), 0);
   checkpoint_orders.assign(chain.size(), 0);
-  index.prefetch_start(chain);
+  chain_ahead ahead(index.table, chain);
   for (std::uint32_t unit = 0; unit < chain.size(); ++unit) {
-    index.prefetch_at(chain, unit);
-    auto at = index.table.open_or_create(chain[unit], unit);
+    ahead.at(unit);
+    auto at = ahead.open_or_create(unit, unit);
     if (!at) continue;
     if (!dense) checkpoint_orders[unit] = live_order(at.get(checkpoint), unit);
     old_stamps[unit] = live_order(at.exchange(pages), unit) >> 24;
@@ -106,7 +106,8 @@ void replica_model::impl::put_checkpoint(std::uint64_t stamp, std::span<const bl
   const auto old_order = checkpoint_orders[unit];
   const auto word =
       with_confidence(stamp_field::set(who(entry_kind::model_checkpoint, replica), stamp), from);
-  auto at = index.table.open_or_create(chain[unit], unit);
+  residency_table::fresh_records fresh(index.table);
+  auto at = index.table.open_or_create(chain[unit], unit, fresh);
   if (!at || !at.put(word)) return;
   at = {};
   ledger.put_checkpoint(old_order, age_order(stamp, true, unit));
@@ -166,10 +167,10 @@ void replica_model::correct(std::span<const block_key> chain, std::uint32_t cach
   const bool dense = m.options.keeps == retention::dense;
   const auto self = who(dense ? entry_kind::model_pages : entry_kind::model_checkpoint, m.replica);
   const auto deeper = chain.subspan(cached_units);
-  m.index.prefetch_start(deeper);
+  chain_ahead ahead(m.index.table, deeper);
   for (std::size_t i = 0; !dense && i + 1 < deeper.size(); ++i) {
     const auto unit = cached_units + i;
-    m.index.prefetch_at(deeper, i);
+    ahead.at(i);
     auto at = m.index.table.open(deeper[i]);
     if (!at) break;  // nothing below was ever seen
     const auto order = m.live_order(at.get(self), static_cast<std::uint32_t>(unit));

@@ -126,6 +126,7 @@ struct alignas(64) replica_state {
   std::atomic<std::uint64_t> horizon = 0;     // simulated entries at or below it are gone
   std::atomic<std::uint64_t> last_stamp = 0;  // the newest dispatch
   std::atomic<std::uint64_t> epoch = 1;       // event entries of other epochs are gone
+  std::atomic<bool> has_spoken = false;       // by an event, since the index was made
   std::atomic<std::uint8_t> pages = 0;        // evidence
   std::atomic<std::uint8_t> checkpoints = 0;  // evidence
 };

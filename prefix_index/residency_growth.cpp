@@ -17,8 +17,15 @@ static_assert(k_chain_units_max <= depth_field::k_max);
 static_assert(k_chunk_words.size() <= class_field::k_max + 1);
 static_assert(k_chunk_words.back() >= 4 * k_replicas_max + 2);
 
-std::uint32_t home_of(std::uint64_t tag, std::uint32_t capacity) {
-  return static_cast<std::uint32_t>(tag * capacity >> 32);
+constexpr std::uint32_t whole_lines(std::uint64_t words) {
+  return static_cast<std::uint32_t>((words + k_line_words - 1) / k_line_words * k_line_words);
+}
+
+// How many words of a line are used, given that the last one is not: they come first.
+std::uint32_t used_words(const std::uint64_t* line) {
+  std::uint32_t used = line[3] != 0 ? 4 : 0;
+  used += line[used + 1] != 0 ? 2 : 0;
+  return used + (line[used] != 0 ? 1 : 0);
 }
 
 std::uint64_t with_next_version(std::uint64_t meta) {
@@ -27,14 +34,14 @@ std::uint64_t with_next_version(std::uint64_t meta) {
 
 }  // namespace
 
-record_id residency_table::create(shard& s, const block_key& key, std::uint32_t depth) {
+record_id residency_table::create(shard& s, const block_key& key, std::uint32_t depth, fresh_records& fresh) {
   const auto refuse = [&s] {
     s.keys_refused.fetch_add(1, std::memory_order_relaxed);
     return record_id{0};
   };
   if (!reserve_slot(s)) return refuse();
-  auto id = take_record(s);
-  if (id == 0 && reclaim(s)) id = take_record(s);
+  auto id = take_record(s, fresh);
+  if (id == 0 && reclaim(s)) id = take_record(s, fresh);
   if (id == 0) return refuse();
 
   auto& r = record_at(id);
@@ -47,25 +54,26 @@ record_id residency_table::create(shard& s, const block_key& key, std::uint32_t 
 
   const auto table = s.table.load(std::memory_order_relaxed);
   insert_slot(region_.words((table >> 32) * 64), static_cast<std::uint32_t>(table), key.low >> 32 << 32 | id);
-  s.key_count.store(++s.keys, std::memory_order_relaxed);
+  add_to(s.keys, 1);
   return id;
 }
 
 // Linear probing stays short below 4/5; without memory to grow a fuller table is accepted.
 bool residency_table::reserve_slot(shard& s) {
   const auto capacity = static_cast<std::uint32_t>(s.table.load(std::memory_order_relaxed));
-  if (std::uint64_t{s.keys + 1} * 5 <= std::uint64_t{capacity} * 4) return true;
-  if (grow(s, std::max(k_capacity_first, capacity + capacity / 2))) return true;
-  return std::uint64_t{s.keys + 1} * 16 <= std::uint64_t{capacity} * 15 || reclaim(s);
+  const auto keys = std::uint64_t{s.keys.load(std::memory_order_relaxed)} + 1;
+  if (keys * 5 <= std::uint64_t{capacity} * 4) return true;
+  if (grow(s, whole_lines(std::max(k_capacity_first, capacity + capacity / 2)))) return true;
+  return keys * 16 <= std::uint64_t{capacity} * 15 || reclaim(s);
 }
 
 void residency_table::reserve(std::uint64_t keys) {
   const auto capacity =
       std::clamp<std::uint64_t>(keys / k_shards * 4 / 3, k_capacity_first, std::uint32_t{1} << 31);
   for (auto& s : shards_) {
-    const std::lock_guard guard(s.mutex);
+    const std::lock_guard guard(s.lock);
     const auto now = static_cast<std::uint32_t>(s.table.load(std::memory_order_relaxed));
-    if (capacity > now && !grow(s, static_cast<std::uint32_t>(capacity))) return;
+    if (capacity > now && !grow(s, whole_lines(capacity))) return;
   }
 }
 
@@ -91,10 +99,11 @@ bool residency_table::grow(shard& s, std::uint32_t capacity) {
 
 void residency_table::insert_slot(std::uint64_t* slots, std::uint32_t capacity, std::uint64_t word) {
   auto at = home_of(word >> 32, capacity);
-  while (slots[at] != 0) {
-    if (++at == capacity) at = 0;
+  while (slots[at + k_line_words - 1] != 0) {
+    at += k_line_words;
+    if (at == capacity) at = 0;
   }
-  store_word(slots[at], word);
+  store_word(slots[at + used_words(slots + at)], word);
 }
 
 // Closes the gap by moving later words of the run back, so that no tombstones gather.
@@ -123,11 +132,10 @@ std::uint64_t residency_table::carve(shard& s, std::uint32_t bytes) {
   if (s.block_bytes < bytes) {
     const auto block = region_.carve(k_block_bytes);
     if (block == 0) return 0;
-    while (s.block_bytes >= sizeof(record)) {  // nothing of the old one is lost
-      align_block(s);
-      if (s.block_bytes >= sizeof(record)) {
-        free_record(s, static_cast<record_id>(carve(s, sizeof(record)) / sizeof(record)));
-      }
+    while (s.block_bytes != 0) {  // nothing of the old one is lost
+      std::uint32_t size_class = 1;
+      while (k_chunk_words[size_class + 1] * 8 <= s.block_bytes) ++size_class;
+      free_chunk(s, carve(s, k_chunk_words[size_class] * 8) / k_chunk_granule_bytes, size_class);
     }
     s.block = block;
     s.block_bytes = k_block_bytes;
@@ -138,24 +146,44 @@ std::uint64_t residency_table::carve(shard& s, std::uint32_t bytes) {
   return offset;
 }
 
-// Records are aligned to their size; what lies before the next such place becomes the smallest chunk.
-void residency_table::align_block(shard& s) {
-  if (s.block % sizeof(record) == 0 || s.block_bytes < k_chunk_granule_bytes) return;
-  free_chunk(s, carve(s, k_chunk_granule_bytes) / k_chunk_granule_bytes, 1);
-}
-
-// The record after this one is fetched for the shard's next key, which comes much later.
-record_id residency_table::take_record(shard& s) {
-  if (s.free_records != 0) {
+record_id residency_table::take_record(shard& s, fresh_records& fresh) {
+  if (s.free_records != 0) {  // the next one is fetched for the shard's next key, which comes much later
     const auto id = s.free_records;
     s.free_records = static_cast<record_id>(record_at(id).high);
     __builtin_prefetch(&record_at(s.free_records), 1);
     return id;
   }
-  align_block(s);
-  const auto offset = carve(s, sizeof(record));
-  __builtin_prefetch(region_.words(offset + sizeof(record)), 1);
-  return static_cast<record_id>(offset / sizeof(record));
+  if (fresh.count_ == 0) take_spare(fresh);
+  if (fresh.count_ == 0) return 0;
+  --fresh.count_;
+  return fresh.next_++;
+}
+
+void residency_table::take_spare(fresh_records& fresh) {
+  std::uint64_t spare = 0;
+  for (auto& place : spares_) {
+    if (place.load(std::memory_order_relaxed) == 0) continue;
+    spare = place.exchange(0, std::memory_order_acq_rel);
+    if (spare != 0) break;
+  }
+  if (spare == 0) {
+    const auto offset = region_.carve(k_block_bytes);
+    if (offset == 0) return;
+    spare = offset / sizeof(record) | std::uint64_t{k_block_bytes / sizeof(record)} << 32;
+  }
+  fresh.next_ = static_cast<record_id>(spare);
+  fresh.count_ = static_cast<std::uint32_t>(spare >> 32);
+}
+
+void residency_table::keep_spare(record_id first, std::uint32_t count) {
+  const auto spare = std::uint64_t{count} << 32 | first;
+  for (auto& place : spares_) {
+    std::uint64_t none = 0;
+    if (place.compare_exchange_strong(none, spare, std::memory_order_acq_rel)) return;
+  }
+  auto& s = shards_[first % k_shards];  // many writers at once
+  const std::lock_guard guard(s.lock);
+  for (auto id = first; id < first + count; ++id) free_record(s, id);
 }
 
 void residency_table::free_record(shard& s, record_id id) {
@@ -231,7 +259,7 @@ void residency_table::forget(shard& s, std::uint32_t position) {
   const auto id = static_cast<record_id>(region_.words((table >> 32) * 64)[position]);
   erase_slot(s, position);
   free_record(s, id);
-  s.key_count.store(--s.keys, std::memory_order_relaxed);
+  add_to(s.keys, -1);
   s.keys_reclaimed.fetch_add(1, std::memory_order_relaxed);
 }
 
@@ -241,7 +269,7 @@ bool residency_table::sweep_record(shard& s, record& r) {
   const auto size_class = static_cast<std::uint32_t>(class_field::get(r.meta));
   auto* chunk = chunk_at(r.meta);
   bool held = false;
-  std::uint64_t dropped = 0;
+  std::int64_t dropped = 0;
   const auto sweep = [&](std::uint64_t& word) {
     if (word == 0) return;
     if (is_live(word, depth, states_)) {
@@ -266,7 +294,7 @@ bool residency_table::sweep_record(shard& s, record& r) {
       free_chunk(s, old_chunk, size_class);
     }
   }
-  s.entries.fetch_sub(dropped, std::memory_order_relaxed);
+  add_to(s.entries, -dropped);
   return held;
 }
 

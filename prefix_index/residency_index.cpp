@@ -1,5 +1,6 @@
 #include "prefix_index/residency_index.hpp"
 
+#include <array>
 #include <cassert>
 
 #include "prefix_index/residency_impl.hpp"
@@ -32,8 +33,9 @@ chain_boundary boundary_of(std::span<const block_key> chain, std::uint32_t unit)
 }
 
 void residency_index::impl::summarize(const chain_boundary& boundary) {
-  const auto add = [this](const block_key& key, std::uint32_t unit, entry_kind kind, std::uint32_t bit) {
-    auto at = table.open_or_create(key, unit);
+  residency_table::fresh_records fresh(table);
+  const auto add = [&](const block_key& key, std::uint32_t unit, entry_kind kind, std::uint32_t bit) {
+    auto at = table.open_or_create(key, unit, fresh);
     if (!at) return;
     const auto bits = summary_field::get(at.get(who(kind, 0)));
     at.put(summary_field::set(who(kind, 0), bits | std::uint64_t{1} << bit));
@@ -59,6 +61,7 @@ void residency_index::clear(replica_id replica) {
   state.epoch.fetch_add(1, std::memory_order_acq_rel);
   const auto last = state.last_stamp.load(std::memory_order_acquire);
   state.horizon.store(age_order(last, true, 0), std::memory_order_release);
+  impl_->changes.tell({});
 }
 
 std::uint64_t residency_index::epoch(replica_id replica) const {
@@ -68,27 +71,31 @@ std::uint64_t residency_index::epoch(replica_id replica) const {
 void residency_index::pages_added(replica_id replica, std::span<const block_key> keys,
                                   std::uint32_t first_unit, kv_medium medium, std::span<record_id> ids) {
   assert(ids.empty() || ids.size() == keys.size());
+  impl_->states[replica].has_spoken.store(true, std::memory_order_release);
   const auto epoch = impl_->states[replica].epoch.load(std::memory_order_acquire);
   const auto fresh = event_word(entry_kind::event_pages, replica, epoch);
-  impl_->prefetch_start(keys);
+  chain_ahead ahead(impl_->table, keys);
   for (std::size_t i = 0; i < keys.size(); ++i) {
-    impl_->prefetch_at(keys, i);
+    ahead.at(i);
     const auto unit = first_unit + i;
     if (!ids.empty()) ids[i] = 0;
     if (unit >= k_chain_units_max) continue;
-    auto at = impl_->table.open_or_create(keys[i], static_cast<std::uint32_t>(unit));
+    auto at = ahead.open_or_create(i, static_cast<std::uint32_t>(unit));
     if (!at) continue;
     const auto old = at.get(fresh & k_who_mask);
     const auto word = is_counted(old, epoch) ? old : fresh;
     const bool kept = at.put(doubt_field::set(with_copies(word, medium, copies_of(word, medium) + 1), 0));
     if (kept && !ids.empty()) ids[i] = at.id();
   }
+  impl_->changes.tell(keys);
 }
 
 std::size_t residency_index::pages_removed(replica_id replica, std::span<const record_id> ids,
                                            kv_medium medium) {
   const auto epoch = impl_->states[replica].epoch.load(std::memory_order_acquire);
   const auto self = who(entry_kind::event_pages, replica);
+  const bool told = impl_->changes.is_on();
+  std::vector<block_key> changed;
   std::size_t ended = 0;
   for (const auto id : ids) {
     auto at = impl_->table.open(id);
@@ -103,39 +110,49 @@ std::size_t residency_index::pages_removed(replica_id replica, std::span<const r
       at.put(left);
     } else {
       at.erase(self);
+      if (told) changed.push_back(at.key());
       ++ended;
     }
   }
+  if (!changed.empty()) impl_->changes.tell(changed);
   return ended;
 }
 
 void residency_index::checkpoint_added(replica_id replica, const chain_boundary& boundary, kv_medium medium) {
   if (boundary.unit >= k_chain_units_max) return;
+  impl_->states[replica].has_spoken.store(true, std::memory_order_release);
   const auto epoch = impl_->states[replica].epoch.load(std::memory_order_acquire);
   const auto word = event_word(entry_kind::event_checkpoint, replica, epoch);
-  if (auto at = impl_->table.open_or_create(boundary.key, boundary.unit); at) {
+  residency_table::fresh_records fresh(impl_->table);
+  if (auto at = impl_->table.open_or_create(boundary.key, boundary.unit, fresh); at) {
     at.put(with_copies(word, medium, 1));
   }
   impl_->summarize(boundary);
+  impl_->changes.tell(std::array{boundary.key, boundary.near, boundary.far});
 }
 
 void residency_index::checkpoint_removed(replica_id replica, const block_key& boundary) {
   if (auto at = impl_->table.open(boundary); at) at.erase(who(entry_kind::event_checkpoint, replica));
+  impl_->changes.tell(std::span(&boundary, 1));
 }
 
 void residency_index::correct(replica_id replica, std::span<const block_key> chain,
                               std::uint32_t cached_units) {
   const auto epoch = impl_->states[replica].epoch.load(std::memory_order_acquire);
   const auto self = who(entry_kind::event_checkpoint, replica);
+  std::vector<block_key> changed;
   const auto deeper = chain.subspan(std::min<std::size_t>(cached_units, chain.size()));
-  impl_->prefetch_start(deeper);
+  chain_ahead ahead(impl_->table, deeper);
   for (std::size_t i = 0; i + 1 < deeper.size(); ++i) {
-    impl_->prefetch_at(deeper, i);
+    ahead.at(i);
     auto at = impl_->table.open(deeper[i]);
     if (!at) break;  // nothing below was ever seen
     const auto word = at.get(self);
-    if (has_epoch(word, epoch)) at.put(doubt_field::set(word, 1));
+    if (!has_epoch(word, epoch)) continue;
+    at.put(doubt_field::set(word, 1));
+    changed.push_back(deeper[i]);
   }
+  if (!changed.empty()) impl_->changes.tell(changed);
   if (cached_units == 0 || cached_units > chain.size()) return;
   const auto boundary = boundary_of(chain, cached_units - 1);
   bool added = false;
@@ -149,6 +166,7 @@ void residency_index::correct(replica_id replica, std::span<const block_key> cha
     }
   }
   if (added) impl_->summarize(boundary);
+  impl_->changes.tell(std::array{boundary.key, boundary.near, boundary.far});
 }
 
 block_key residency_index::key_of(record_id id) const {

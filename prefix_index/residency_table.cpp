@@ -1,16 +1,9 @@
 #include "prefix_index/residency_table.hpp"
 
 #include <algorithm>
+#include <bit>
 
 namespace weir::prefix_index {
-
-namespace {
-
-std::uint32_t home_of(std::uint64_t tag, std::uint32_t capacity) {
-  return static_cast<std::uint32_t>(tag * capacity >> 32);
-}
-
-}  // namespace
 
 residency_table::residency_table(std::size_t bytes_max, const replica_states& states)
     : states_(states), region_(bytes_max) {}
@@ -24,89 +17,48 @@ record_id residency_table::find_id(const shard& s, const block_key& key) const {
   const auto* slots = region_.words((table >> 32) * 64);
   const auto tag = key.low >> 32;
   auto at = home_of(tag, capacity);
-  for (std::uint32_t i = 0; i < capacity; ++i) {
-    const auto slot = load_word(slots[at]);
-    if (slot == 0) return 0;
-    if (slot >> 32 == tag) {
-      const auto& r = record_at(static_cast<record_id>(slot));
-      if (load_word(r.low) == key.low && load_word(r.high) == key.high) return static_cast<record_id>(slot);
+  for (std::uint32_t i = 0; i < capacity; i += k_line_words) {
+    for (auto same = match_line(slots + at, tag); same != 0; same &= same - 1) {
+      const auto id = static_cast<record_id>(load_word(slots[at + std::countr_zero(same)]));
+      if (id != 0 && has_key(record_at(id), key)) return id;  // 0: it moved meanwhile
     }
-    if (++at == capacity) at = 0;
+    if (load_word(slots[at + k_line_words - 1]) == 0) return 0;
+    at += k_line_words;
+    if (at == capacity) at = 0;
   }
   return 0;
 }
 
-bool residency_table::copy_entries(const record& r, const block_key& key, entry_copy& out) const {
-  const auto meta = load_word(r.meta);
-  if ((version_field::get(meta) & 1) != 0) return false;
-  if (load_word(r.low) != key.low || load_word(r.high) != key.high) return false;
-  out.depth = static_cast<std::uint32_t>(depth_field::get(meta));
-  out.count = 1;
-  out.words[0] = load_word(r.first);
-  const auto words = k_chunk_words[class_field::get(meta)];
-  const auto* chunk = chunk_at(meta);
-  for (std::uint32_t i = 0; i < words; ++i) {
-    const auto word = load_word(chunk[i]);
-    out.words[out.count] = word;
-    out.count += word != 0;
-  }
-  return recent_field::set(load_word(r.meta), 0) == recent_field::set(meta, 0);
-}
-
 bool residency_table::read(const block_key& key, entry_copy& out) const {
-  const shard& s = shards_[shard_of(key)];
-  for (int attempt = 0; attempt < k_read_attempts_max; ++attempt) {
-    const auto sequence = s.sequence.load(std::memory_order_acquire);
-    if (const auto id = find_id(s, key); id != 0) {
-      if (copy_entries(record_at(id), key, out)) return true;
-    } else if ((sequence & 1) == 0 && s.sequence.load(std::memory_order_acquire) == sequence) {
-      return false;
-    }
-  }
-  return false;
+  return read(key, 0, [&out](const entry_view& entries) {
+    out.depth = entries.depth;
+    out.count = 0;
+    entries.for_each([&out](std::uint64_t word) {
+      out.words[out.count] = word;
+      out.count += word != 0;
+    });
+  });
 }
 
-bool residency_table::contains(const block_key& key) const {
-  const shard& s = shards_[shard_of(key)];
-  for (int attempt = 0; attempt < k_read_attempts_max; ++attempt) {
-    const auto sequence = s.sequence.load(std::memory_order_acquire);
-    if (find_id(s, key) != 0) return true;
-    if ((sequence & 1) == 0 && s.sequence.load(std::memory_order_acquire) == sequence) return false;
-  }
-  return false;
-}
-
-void residency_table::prefetch_slot(const block_key& key) const {
-  const auto table = shards_[shard_of(key)].table.load(std::memory_order_acquire);
-  const auto home = home_of(key.low >> 32, static_cast<std::uint32_t>(table));
-  __builtin_prefetch(region_.words((table >> 32) * 64) + home);
-}
-
-void residency_table::prefetch_record(const block_key& key) const {
+record_id residency_table::prefetch_record(const block_key& key) const {
   const auto table = shards_[shard_of(key)].table.load(std::memory_order_acquire);
   const auto capacity = static_cast<std::uint32_t>(table);
-  if (capacity == 0) return;
-  const auto* slots = region_.words((table >> 32) * 64);
+  if (capacity == 0) return 0;
   const auto tag = key.low >> 32;
-  for (auto at = home_of(tag, capacity);;) {
-    const auto slot = load_word(slots[at]);
-    if (slot == 0) return;
-    if (slot >> 32 == tag) {
-      __builtin_prefetch(&record_at(static_cast<record_id>(slot)));
-      return;
-    }
-    if (++at == capacity) return;
-  }
+  const auto* line = region_.words((table >> 32) * 64) + home_of(tag, capacity);
+  const auto same = match_line(line, tag);
+  if (same == 0) return 0;
+  const auto id = static_cast<record_id>(load_word(line[std::countr_zero(same)]));
+  __builtin_prefetch(&record_at(id));
+  return id;
 }
 
-void residency_table::prefetch_chunk(const block_key& key) const {
-  constexpr std::uint32_t k_words_per_line = 8;
+void residency_table::prefetch_chunk(record_id id) const {
   constexpr std::uint32_t k_lines_max = 16;
-  const auto id = find_id(shards_[shard_of(key)], key);
   if (id == 0) return;
   const auto meta = load_word(record_at(id).meta);
-  const auto words = std::min(k_chunk_words[class_field::get(meta)], k_lines_max * k_words_per_line);
-  for (std::uint32_t i = 0; i < words; i += k_words_per_line) __builtin_prefetch(chunk_at(meta) + i);
+  const auto words = std::min(k_chunk_words[class_field::get(meta)], k_lines_max * k_line_words);
+  for (std::uint32_t i = 0; i < words; i += k_line_words) __builtin_prefetch(chunk_at(meta) + i);
 }
 
 block_key residency_table::key_of(record_id id) const {
@@ -121,7 +73,7 @@ std::uint32_t residency_table::depth_of(record_id id) const {
 index_stats residency_table::stats() const {
   index_stats out{.bytes = region_.bytes() + sizeof *this};
   for (const auto& s : shards_) {
-    out.keys += s.key_count.load(std::memory_order_relaxed);
+    out.keys += s.keys.load(std::memory_order_relaxed);
     out.entries += s.entries.load(std::memory_order_relaxed);
     out.keys_refused += s.keys_refused.load(std::memory_order_relaxed);
     out.keys_reclaimed += s.keys_reclaimed.load(std::memory_order_relaxed);
@@ -156,19 +108,13 @@ std::uint64_t* residency_table::locked::free_word() const {
   return nullptr;
 }
 
-std::uint64_t residency_table::locked::get(std::uint64_t who) const {
-  const auto* word = find(who);
-  return word != nullptr ? *word : 0;
-}
-
 bool residency_table::locked::add(std::uint64_t word) {
-  auto& s = table_->shards_[shard_];
   auto* place = free_word();
   if (place == nullptr) {
-    if (!table_->enlarge(s, *record_)) return false;
+    if (!table_->enlarge(*shard_, *record_)) return false;
     place = free_word();
   }
-  if (*place == 0) s.entries.fetch_add(1, std::memory_order_relaxed);
+  if (*place == 0) add_to(shard_->entries, 1);
   store_word(*place, word);
   return true;
 }
@@ -177,27 +123,23 @@ void residency_table::locked::erase(std::uint64_t who) {
   auto* place = find(who);
   if (place == nullptr) return;
   store_word(*place, 0);
-  table_->shards_[shard_].entries.fetch_sub(1, std::memory_order_relaxed);
+  add_to(shard_->entries, -1);
 }
 
 residency_table::locked residency_table::open(const block_key& key) {
-  locked out;
-  out.table_ = this;
-  out.shard_ = shard_of(key);
-  auto& s = shards_[out.shard_];
-  out.lock_ = std::unique_lock(s.mutex);
-  out.id_ = find_id(s, key);
-  if (out.id_ != 0) out.record_ = &record_at(out.id_);
+  locked out(*this, shards_[shard_of(key)]);
+  out.name(find_id(*out.shard_, key));
   return out;
 }
 
-residency_table::locked residency_table::open_or_create(const block_key& key, std::uint32_t depth) {
-  auto out = open(key);
-  if (out.id_ == 0) {
-    out.id_ = create(shards_[out.shard_], key, depth);
-    if (out.id_ == 0) return out;
-    out.record_ = &record_at(out.id_);
-  }
+// Records stay within their shard, so a hint's key may be looked at under this key's lock.
+residency_table::locked residency_table::open_or_create(const block_key& key, std::uint32_t depth,
+                                                        fresh_records& fresh, record_id hint) {
+  locked out(*this, shards_[shard_of(key)]);
+  auto id = hint != 0 && has_key(record_at(hint), key) ? hint : find_id(*out.shard_, key);
+  if (id == 0) id = create(*out.shard_, key, depth, fresh);
+  out.name(id);
+  if (id == 0) return out;
   auto& meta = out.record_->meta;
   if (recent_field::get(meta) == 0) store_word(meta, recent_field::set(meta, 1));
   return out;

@@ -69,6 +69,9 @@ std::expected<std::shared_ptr<target_state>, std::string> services::state_of(
   index_.clear(id);
   state = std::make_shared<target_state>(index_, id, target, unit_tokens);
   e.state = state;
+  if (store_ && state->has_cache()) {
+    store_->add({.name = target.name, .id = id, .model = state->model()});
+  }
   if (!target.cache.events.empty()) {
     if (auto subscribed = subscribe(e, target, state); !subscribed) {
       return std::unexpected(fmt::format("target '{}': {}", target.name, subscribed.error()));

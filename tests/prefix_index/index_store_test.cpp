@@ -141,6 +141,96 @@ TEST_CASE("a hint becomes confirmed by an event, and its removal ends it") {
   CHECK(second.held(chain, k_event_replica).pages == 0);
 }
 
+TEST_CASE("what events bring and take is kept without anybody's report") {
+  const testing::temp_dir folder;
+  chain_maker chains(8);
+  const auto chain = chains.fresh_chain(40);
+  const auto other = chains.fresh_chain(6);
+  {
+    life first(folder.path());
+    std::vector<record_id> ids(chain.size());
+    first.index.pages_added(k_event_replica, chain, 0, kv_medium::device, ids);
+    first.index.pages_added(k_event_replica, other, 0, kv_medium::device, {});
+    first.index.checkpoint_added(k_event_replica, boundary_of(chain, 33), kv_medium::device);
+    first.index.checkpoint_added(k_event_replica, boundary_of(chain, 20), kv_medium::device);
+    first.store->flush();
+    first.index.pages_removed(k_event_replica, std::span(ids).subspan(30), kv_medium::device);
+    first.index.checkpoint_removed(k_event_replica, chain[20]);
+  }
+  {
+    life second(folder.path());
+    CHECK(second.held(chain, k_event_replica).pages == 30);
+    CHECK(second.held(chain, k_event_replica).pages_from == confidence::restored);
+    CHECK(second.held(chain, k_event_replica).checkpoint == 0);
+    CHECK(second.held(other, k_event_replica).pages == 6);
+    second.index.checkpoint_added(k_event_replica, boundary_of(chain, 11), kv_medium::device);
+  }
+  CHECK(life(folder.path()).held(chain, k_event_replica).checkpoint == 12);
+}
+
+TEST_CASE("a replica that speaks before the load keeps what it said and gets no hints") {
+  const testing::temp_dir folder;
+  chain_maker chains(9);
+  const auto chain = chains.fresh_chain(10);
+  const auto later = chains.fresh_chain(5);
+  {
+    life first(folder.path());
+    first.index.clear(k_event_replica);
+    first.event(chain);
+  }
+  residency_index index;
+  index.set_evidence(k_event_replica, evidence::events, evidence::events);
+  index.pages_added(k_event_replica, later, 0, kv_medium::device, {});
+  const auto epoch = index.epoch(k_event_replica);
+  const index_store store(index, folder.path(), {{.name = "b", .id = k_event_replica}});
+  CHECK(index.epoch(k_event_replica) == epoch);
+  holding out;
+  index.find(later, std::span(&k_event_replica, 1), std::span(&out, 1));
+  CHECK(out.pages == 5);
+  index.find(chain, std::span(&k_event_replica, 1), std::span(&out, 1));
+  CHECK(out.pages == 0);
+}
+
+TEST_CASE("a replica that comes later is kept; whoever had its id or its name before is not it") {
+  const testing::temp_dir folder;
+  chain_maker chains(10);
+  const auto before = chains.fresh_chain(10);
+  const auto after = chains.fresh_chain(20);
+  const auto held_by = [](const std::string& name, const std::vector<block_key>& chain,
+                          const std::filesystem::path& at) {
+    residency_index index;
+    const replica_id id = 3;
+    index.set_evidence(id, evidence::events, evidence::events);
+    const index_store store(index, at, {{.name = name, .id = id}});
+    holding out;
+    index.find(chain, std::span(&id, 1), std::span(&out, 1));
+    return out.pages;
+  };
+  {
+    life first(folder.path());
+    first.event(before);
+    first.store->flush();
+    first.index.clear(k_event_replica);  // "b" leaves and "c" gets its id
+    first.store->add({.name = "c", .id = k_event_replica});
+    first.event(after);
+    first.index.set_evidence(9, evidence::events, evidence::events);
+    first.store->add({.name = "d", .id = 9});
+    first.index.pages_added(9, before, 0, kv_medium::device, {});
+  }
+  CHECK(held_by("c", after, folder.path()) == 20);
+  CHECK(held_by("c", before, folder.path()) == 0);
+  CHECK(held_by("b", after, folder.path()) == 0);
+  CHECK(held_by("d", before, folder.path()) == 10);
+  {
+    life second(folder.path());
+    second.index.set_evidence(9, evidence::events, evidence::events);
+    second.store->add({.name = "d", .id = 9});  // known to an earlier run
+    second.index.pages_added(9, after, 0, kv_medium::device, {});
+  }
+  CHECK(held_by("d", after, folder.path()) == 20);
+  CHECK(held_by("d", before, folder.path()) == 0);
+}
+
 TEST_CASE("what was cleared stays cleared after a restart") {
   const testing::temp_dir folder;
   chain_maker chains(3);
