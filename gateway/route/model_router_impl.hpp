@@ -16,7 +16,7 @@ struct model_router::ask {
   std::int64_t weight = 1;
   int priority = 0;
   std::uint64_t seed = 0;
-  steady_clock::time_point begun;
+  std::chrono::steady_clock::time_point begun;
   bool streams = false;
 };
 
