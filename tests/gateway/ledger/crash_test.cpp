@@ -47,7 +47,7 @@ void run_lane(crash_plan plan, std::uint32_t seed, int cycles, lane_result& out)
     plan.seed = static_cast<std::uint32_t>(random());
     plan.write_buffer_bytes = random() % 3 == 0 ? k_buffer_bytes : k_tiny_buffer_bytes;
     plan.while_opening = kills_in_open && i % 6 != 5;  // else there is nothing to lose
-    plan.kill_after_ms = static_cast<int>(plan.while_opening ? random() % 160 : 20 + random() % 151);
+    plan.kill_after_ms = static_cast<int>(plan.while_opening ? random() % 400 : 20 + random() % 151);
     out.wrong = run.cycle(plan);
     out.cycles += plan.while_opening == kills_in_open ? 1 : 0;
   }

@@ -39,6 +39,7 @@ class faulty_file final : public rocksdb::FSWritableFileOwnerWrapper {
   }
   IOStatus Sync(const IOOptions& options, IODebugContext* debug) override {
     if (faults_.sync_fails) return IOStatus::IOError("injected: sync");
+    if (faults_.sync_is_full) return IOStatus::NoSpace("injected: sync");
     return forgets() ? keep(unsynced_.size(), options, debug) : target()->Sync(options, debug);
   }
   IOStatus Fsync(const IOOptions& options, IODebugContext* debug) override { return Sync(options, debug); }

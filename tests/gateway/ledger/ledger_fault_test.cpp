@@ -162,6 +162,46 @@ TEST_CASE("a failed sync is final: nothing is acknowledged until a restart, whic
   CHECK((charged == 30 || charged == 70));
 }
 
+TEST_CASE("a batch that was reported as failed and is on the disk after all is undone there") {
+  faulty_ledger at;
+  caller who{.book = *at.book, .open = {}, .settled = 0, .keys = {}};
+  REQUIRE(who.put("key_old", 1));
+  REQUIRE(who.reserve(10));
+  at.disk.sync_is_full = true;
+  std::promise<void> hold;
+  auto held = hold.get_future().share();
+  outcome first, second, rotated, made;
+  REQUIRE(at.book->reserve("a", {}, 40, "r", first.callback()));
+  REQUIRE(first.wait() == std::unexpected(fault::full_disk));
+  who.settle_one(7);
+  at.disk.sync_is_full = false;
+  wait_until_healthy(*at.book);
+  who.check();
+
+  REQUIRE(at.book->put(auth::tenant_record{.name = "t"}, [held, say = second.callback()](auto ok) mutable {
+    say(ok);
+    held.wait();
+  }));
+  REQUIRE(second.wait());
+  at.disk.sync_is_full = true;
+  REQUIRE(at.book->put(auth::key_record{.id = "key_new"}, made.callback()));
+  REQUIRE(at.book->put(auth::key_record{.id = "key_old", .revoked = true}, rotated.callback()));
+  hold.set_value();
+  REQUIRE(made.wait() == std::unexpected(fault::full_disk));
+  REQUIRE(rotated.wait() == std::unexpected(fault::full_disk));
+  at.disk.sync_is_full = false;
+  wait_until_healthy(*at.book);
+  who.check();
+  REQUIRE(who.put("key_old", 2));
+  at.book.reset();
+  const auto on_disk = read_folder(at.folder.path());
+  CHECK(on_disk.sums.open().empty());
+  CHECK(on_disk.sums.state().spent == 7);
+  CHECK(on_disk.sums.state().voided == 1);
+  REQUIRE(on_disk.keys.size() == 1);
+  CHECK(on_disk.keys.at("key_old").created_s == 2);
+}
+
 TEST_CASE("a reserve that fails after its caller has already settled it leaves no trace") {
   faulty_ledger at;
   reserve_durably(*at.book, "a", 1);
