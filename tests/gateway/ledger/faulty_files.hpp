@@ -15,7 +15,7 @@ struct disk_faults {
 
   // Bytes that still can be appended; the append that does not fit writes what fits and fails with ENOSPC.
   std::atomic<std::int64_t> space_bytes = k_endless;
-  std::atomic<bool> sync_fails = false;  // with EIO
+  std::atomic<bool> sync_fails = false;    // with EIO
   std::atomic<bool> sync_is_full = false;  // with ENOSPC, although all bytes are there
   // Unsynced bytes stay in this process's memory, so that its SIGKILL is a power loss; now and then a random
   // part of them reaches the disk early, as a kernel would write it. The seed of that; 0: off.
