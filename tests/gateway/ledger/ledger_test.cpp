@@ -191,9 +191,8 @@ TEST_CASE("full queue and full table refuse at once, and the end commits what wa
     const auto book = open_good(with);
     outcome entered;
     std::promise<void> hold;
-    auto held = hold.get_future();
-    auto told = entered.callback();
-    REQUIRE(book->put(key_of("k"), [&told, &held](auto committed) {
+    const auto held = hold.get_future().share();
+    REQUIRE(book->put(key_of("k"), [held, told = entered.callback()](auto committed) mutable {
       told(committed);
       held.wait();  // keeps the commit thread, as a slow disk would
     }));
