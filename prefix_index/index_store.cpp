@@ -96,12 +96,15 @@ struct index_store::impl {
 
   template <typename Change>
   void give_work(Change&& change) {
+    bool tell = false;
     {
       const std::lock_guard lock(mutex);
       change();
+      // The writer sleeps on while work gathers, but for a queue that fills up.
+      tell = !has_work || queue.size() >= k_store_queue_keys_max / 2;
       has_work = true;
     }
-    wake.notify_one();
+    if (tell) wake.notify_one();
   }
 
   void changed(std::span<const block_key> keys) {
