@@ -8,6 +8,7 @@
 #include "gateway/auth/key_ring.hpp"
 #include "gateway/ledger/ledger.hpp"
 #include "gateway/limits/account.hpp"
+#include "gateway/limits/rate_checkpoint.hpp"
 
 namespace weir::gateway::limits {
 
@@ -18,6 +19,8 @@ struct key_services {
 
   // Opens the ledger where there is a folder for it, and the keys in it. Blocks; before traffic.
   std::expected<void, std::string> open(const config::auth_config& config);
+
+  rate_checkpoint rates{accounts};
 
   // The ring follows what the ledger holds.
   void refresh() { ring.set_made(money->keys(), money->tenants()); }
