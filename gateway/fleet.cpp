@@ -136,9 +136,11 @@ void learn_scopes(const config::gateway_config& config, const auth::key_ring& ke
                   route::scope_table& scopes) {
   const auto how = to_sharing(config.routing.sharing);
   scopes.learn(auth::loopback_identity(), how);
-  for (const auto& key : keys.all()) {
+  const auto learn = [&](const auto& key) {
     scopes.learn({.name = key.name, .tenant = key.tenant}, route::sharing_of(key.terms.sharing, how));
-  }
+  };
+  for (const auto& key : config.auth.keys) learn(key);  // the ring has them once all else is known to hold
+  for (const auto& key : keys.all()) learn(key);
 }
 
 limits::target_prices to_prices(const config::terms_config& terms) {

@@ -16,11 +16,9 @@ constexpr std::array<std::string_view, 3> k_session_headers{"session-id", "x-ses
                                                             "x-session-id"};
 
 void name_session(const http::request_head& head, generation_call& call) {
-  for (const auto name : k_session_headers) {
-    if (!call.session.empty()) return;
-    const auto found = head.fields.find({name.data(), name.size()});
-    if (found == head.fields.end() || found->value().size() > k_session_bytes_max) continue;
-    call.session.assign(found->value().data(), found->value().size());
+  for (const auto field : k_session_headers) {
+    const auto found = head.fields.find({field.data(), field.size()});
+    if (found != head.fields.end()) name_session(call, {found->value().data(), found->value().size()});
   }
 }
 

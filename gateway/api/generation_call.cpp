@@ -15,10 +15,6 @@ namespace {
 using simdjson::dom::element;
 using simdjson::dom::object;
 
-// A parser keeps the memory of its largest document. Taking it anew for a long prompt costs more than
-// parsing.
-constexpr std::size_t k_kept_parser_bytes_max = 8 << 20;
-
 constexpr std::int64_t k_count_max = std::int64_t{1} << 31;  // nobody means more; products stay in range
 
 bool holds_image(object message) {
@@ -84,10 +80,6 @@ void read_extent(const field_reader& in, generation_call& out) {
   out.choices = std::min(each * prompts_in(in), k_count_max);
 }
 
-void name_session(generation_call& call, std::string_view name) {
-  if (name.size() <= k_session_bytes_max) call.session = name;
-}
-
 void read_call(object root, generation_call& out, std::optional<error>& fault) {
   field_reader in(root);
   in.text("model", out.model);
@@ -104,8 +96,9 @@ void read_call(object root, generation_call& out, std::optional<error>& fault) {
   }
   read_extent(in, out);
   std::string_view session;
-  if (const auto named = in.find("prompt_cache_key"); named && !named->get(session))
+  if (const auto named = in.find("prompt_cache_key"); named && !named->get(session)) {
     name_session(out, session);
+  }
   simdjson::dom::array tools;
   const auto declared = in.find("tools");
   out.has_tools = declared && !declared->get(tools) && tools.size() > 0;
@@ -115,27 +108,24 @@ void read_call(object root, generation_call& out, std::optional<error>& fault) {
   fault = in.first_error();
 }
 
-result<generation_call> read_with(simdjson::dom::parser& parser, generation_kind kind, std::string body) {
-  generation_call out{.kind = kind, .body = std::move(body), .model = {}, .facts = {}};
-  auto root = parse_object(parser, out.body);
-  std::string tamed;
-  if (!root && root.error().code == errc::bad_request) {
-    tamed = out.body;
-    if (tame_numbers(tamed)) root = parse_object(parser, tamed);
-  }
-  if (!root) return std::unexpected(root.error());
-  std::optional<error> fault;
-  read_call(*root, out, fault);
-  if (fault) return std::unexpected(std::move(*fault));
-  return out;
-}
-
 }  // namespace
 
+void name_session(generation_call& call, std::string_view name) {
+  if (call.session.empty() && name.size() <= k_session_bytes_max) call.session = name;
+}
+
 result<generation_call> read_generation_call(generation_kind kind, std::string body) {
-  thread_local simdjson::dom::parser parser;
-  auto out = read_with(parser, kind, std::move(body));
-  if (parser.capacity() > k_kept_parser_bytes_max) parser = simdjson::dom::parser();
+  generation_call out{.kind = kind, .body = std::move(body), .model = {}, .facts = {}};
+  auto document = json_document::parse(out.body);
+  std::string tamed;
+  if (!document && document.error().code == errc::bad_request) {
+    tamed = out.body;
+    if (tame_numbers(tamed)) document = json_document::parse(tamed);
+  }
+  if (!document) return std::unexpected(document.error());
+  std::optional<error> fault;
+  read_call(document->root(), out, fault);
+  if (fault) return std::unexpected(std::move(*fault));
   return out;
 }
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "gateway/errc.hpp"
 #include "policy/types.hpp"
@@ -31,6 +32,9 @@ struct generation_call {
   std::string session;
   policy::request_facts facts;
 };
+
+// Names the session, unless it has a name or this one is too long.
+void name_session(generation_call& call, std::string_view name);
 
 result<generation_call> read_generation_call(generation_kind kind, std::string body);
 

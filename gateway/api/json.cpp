@@ -37,7 +37,7 @@ bool has_twice_many(simdjson::dom::object object, std::string_view& twice) {
   return true;
 }
 
-constexpr std::size_t k_spare_parser_bytes_max = 1 << 20;  // of its largest document
+constexpr std::size_t k_spare_parser_bytes_max = 8 << 20;  // of its largest document
 thread_local std::unique_ptr<simdjson::dom::parser> t_spare_parser;
 
 // Whether an object in the tree holds a key twice. Depth is bounded by the parser.

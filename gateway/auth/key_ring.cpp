@@ -98,12 +98,7 @@ std::optional<identity> key_ring::named(std::string_view name) const {
   const std::lock_guard lock(mutex_);
   for (const auto* records : {&configured_, &made_}) {
     for (const auto& r : *records) {
-      if (r.revoked || r.name != name) continue;
-      return identity{.name = r.name,
-                      .tenant = r.tenant,
-                      .weight = weight_of(r.tenant),
-                      .terms = std::make_shared<const key_terms>(r.terms),
-                      .account = accounts_.of(r.id)};
+      if (!r.revoked && r.name == name) return identity_of(r, weight_of(r.tenant), accounts_);
     }
   }
   return std::nullopt;

@@ -113,17 +113,21 @@ std::string generate_key() {
   return key;
 }
 
+identity identity_of(const key_record& key, std::int64_t tenant_weight, limits::account_table& accounts) {
+  return {.name = key.name,
+          .tenant = key.tenant,
+          .weight = tenant_weight,
+          .terms = std::make_shared<const key_terms>(key.terms),
+          .account = accounts.of(key.id)};
+}
+
 key_store::key_store(std::string secret, std::span<const key_record> records,
                      const std::function<std::int64_t(std::string_view tenant)>& weight_of,
                      limits::account_table& accounts)
     : secret_(std::move(secret)) {
   for (const auto& key : records) {
     if (key.revoked) continue;
-    const identity who{.name = key.name,
-                       .tenant = key.tenant,
-                       .weight = weight_of(key.tenant),
-                       .terms = std::make_shared<const key_terms>(key.terms),
-                       .account = accounts.of(key.id)};
+    const auto who = identity_of(key, weight_of(key.tenant), accounts);
     keys_.emplace(key.digest, entry{who});
     if (key.previous_digest) keys_.emplace(*key.previous_digest, entry{who, key.previous_until_s});
   }

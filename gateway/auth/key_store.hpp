@@ -51,6 +51,9 @@ class key_store final {
   std::unordered_map<digest, entry, first_bytes> keys_;
 };
 
+// Who calls with the key of this record.
+identity identity_of(const key_record& key, std::int64_t tenant_weight, limits::account_table& accounts);
+
 // The keys of the configuration file as records. The error says which entry and what to do.
 std::expected<std::vector<key_record>, std::string> records_of(const config::auth_config& config);
 

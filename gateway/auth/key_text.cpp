@@ -32,6 +32,16 @@ std::string_view to_text(key_sharing value) noexcept {
   return k_sharings[static_cast<std::size_t>(value)];
 }
 
+std::span<const std::string_view> residency_words() noexcept {
+  return k_residencies;
+}
+std::span<const std::string_view> priority_words() noexcept {
+  return k_priorities;
+}
+std::span<const std::string_view> key_sharing_words() noexcept {
+  return k_sharings;
+}
+
 std::optional<residency> to_residency(std::string_view text) noexcept {
   return find<residency>(k_residencies, text);
 }

@@ -1,8 +1,8 @@
 // The words of a key's terms, as configuration, admin API and command line spell them. Pure; any thread.
 #pragma once
 
-#include <initializer_list>
 #include <optional>
+#include <span>
 #include <string_view>
 
 #include "gateway/auth/key_terms.hpp"
@@ -12,6 +12,10 @@ namespace weir::gateway::auth {
 std::string_view to_text(residency value) noexcept;       // any, local_only
 std::string_view to_text(priority_class value) noexcept;  // batch, low, normal, high
 std::string_view to_text(key_sharing value) noexcept;     // as_configured, tenant, key, site
+
+std::span<const std::string_view> residency_words() noexcept;
+std::span<const std::string_view> priority_words() noexcept;
+std::span<const std::string_view> key_sharing_words() noexcept;
 
 std::optional<residency> to_residency(std::string_view text) noexcept;
 std::optional<priority_class> to_priority(std::string_view text) noexcept;

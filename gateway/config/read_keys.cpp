@@ -30,9 +30,9 @@ void read_terms(map_reader& in, auth::key_terms& out) {
   std::string residency(auth::to_text(out.residency));
   std::string priority(auth::to_text(out.priority));
   std::string sharing(auth::to_text(out.sharing));
-  in.choice("residency", residency, {"any", "local_only"});
-  in.choice("priority", priority, {"batch", "low", "normal", "high"});
-  in.choice("sharing", sharing, {"as_configured", "tenant", "key", "site"});
+  in.choice("residency", residency, auth::residency_words());
+  in.choice("priority", priority, auth::priority_words());
+  in.choice("sharing", sharing, auth::key_sharing_words());
   in.flag("shadow", out.shadow);
   out.residency = auth::to_residency(residency).value_or(out.residency);
   out.priority = auth::to_priority(priority).value_or(out.priority);

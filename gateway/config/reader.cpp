@@ -115,8 +115,7 @@ void map_reader::text(std::string_view key, std::string& out) {
   scalar(key, out);
 }
 
-void map_reader::choice(std::string_view key, std::string& out,
-                        std::initializer_list<std::string_view> allowed) {
+void map_reader::choice(std::string_view key, std::string& out, std::span<const std::string_view> allowed) {
   std::string value;
   if (!scalar(key, value)) return;
   if (std::find(allowed.begin(), allowed.end(), value) == allowed.end()) {
@@ -138,24 +137,23 @@ void map_reader::flag(std::string_view key, bool& out) {
   }
 }
 
-void map_reader::maybe_flag(std::string_view key, std::optional<bool>& out) {
+template <class T, class Read>
+void map_reader::maybe(std::string_view key, std::optional<T>& out, Read read) {
   if (!has(key)) {
     find(key);
     return;
   }
-  bool value = false;
-  flag(key, value);
+  T value{};
+  read(value);
   out = value;
 }
 
+void map_reader::maybe_flag(std::string_view key, std::optional<bool>& out) {
+  maybe(key, out, [&](bool& value) { flag(key, value); });
+}
+
 void map_reader::maybe_number(std::string_view key, std::optional<double>& out, double min, double max) {
-  if (!has(key)) {
-    find(key);
-    return;
-  }
-  double value = 0;
-  number(key, value, min, max);
-  out = value;
+  maybe(key, out, [&](double& value) { number(key, value, min, max); });
 }
 
 void map_reader::number(std::string_view key, double& out, double min, double max) {

@@ -9,6 +9,7 @@
 #include <functional>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,7 +39,10 @@ class map_reader final {
   map_reader(parse_state& state, const YAML::Node& node, std::string path);
 
   void text(std::string_view key, std::string& out);
-  void choice(std::string_view key, std::string& out, std::initializer_list<std::string_view> allowed);
+  void choice(std::string_view key, std::string& out, std::span<const std::string_view> allowed);
+  void choice(std::string_view key, std::string& out, std::initializer_list<std::string_view> allowed) {
+    choice(key, out, std::span(allowed.begin(), allowed.size()));
+  }
   void flag(std::string_view key, bool& out);
   void integer(std::string_view key, std::int64_t& out, int_range range);
   void number(std::string_view key, double& out, double min, double max);
@@ -59,6 +63,8 @@ class map_reader final {
   void finish();
 
  private:
+  template <class T, class Read>
+  void maybe(std::string_view key, std::optional<T>& out, Read read);
   YAML::Node find(std::string_view key);
   std::string path_of(std::string_view key) const;
   bool scalar(std::string_view key, std::string& out);

@@ -114,30 +114,26 @@ void ledger::impl::enqueue(operation op, bool counts_here, bool is_urgent) {
   if (first_urgent || first || queue.size() == k_settlements_lingering_max) wake.notify_one();
 }
 
+std::expected<void, fault> ledger::impl::submit(operation op) {
+  const std::lock_guard lock(mutex);
+  if (auto open = admit(); !open) return open;
+  enqueue(std::move(op), true, true);
+  return {};
+}
+
 std::expected<void, fault> ledger::put(auth::key_record record, done committed) {
   if (!is_storable(record)) return std::unexpected(fault::invalid);
-  const std::lock_guard lock(impl_->mutex);
-  if (auto open = impl_->admit(); !open) return open;
-  impl_->enqueue(put_key_operation{.record = std::move(record), .committed = std::move(committed)}, true,
-                 true);
-  return {};
+  return impl_->submit(put_key_operation{.record = std::move(record), .committed = std::move(committed)});
 }
 
 std::expected<void, fault> ledger::put(auth::tenant_record record, done committed) {
   if (!is_storable(record)) return std::unexpected(fault::invalid);
-  const std::lock_guard lock(impl_->mutex);
-  if (auto open = impl_->admit(); !open) return open;
-  impl_->enqueue(put_tenant_operation{.record = std::move(record), .committed = std::move(committed)}, true,
-                 true);
-  return {};
+  return impl_->submit(put_tenant_operation{.record = std::move(record), .committed = std::move(committed)});
 }
 
 std::expected<void, fault> ledger::erase_key(std::string id, done committed) {
   if (id.empty() || id.size() > k_account_bytes_max) return std::unexpected(fault::invalid);
-  const std::lock_guard lock(impl_->mutex);
-  if (auto open = impl_->admit(); !open) return open;
-  impl_->enqueue(erase_key_operation{.id = std::move(id), .committed = std::move(committed)}, true, true);
-  return {};
+  return impl_->submit(erase_key_operation{.id = std::move(id), .committed = std::move(committed)});
 }
 
 std::vector<auth::key_record> ledger::keys() const {

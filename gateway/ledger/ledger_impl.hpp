@@ -43,6 +43,9 @@ struct ledger::impl {
   std::expected<void, fault> admit() const;
   void enqueue(operation, bool counted, bool urgent);
 
+  // Takes the lock itself: what somebody waits for and nothing in memory depends on.
+  std::expected<void, fault> submit(operation);
+
   // Commit thread's side.
   void run();
   bool take();  // moves the queue into `retained`; false: told to stop

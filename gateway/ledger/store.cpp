@@ -141,6 +141,7 @@ store::store(place with, int lock_file) : place_(std::move(with)), lock_file_(lo
 store::~store() {
   database_.reset();
   if (mark_file_ >= 0) ::close(mark_file_);
+  ::flock(lock_file_, LOCK_UN);  // a child between fork and exec still holds a copy
   ::close(lock_file_);
 }
 

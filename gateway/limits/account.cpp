@@ -1,6 +1,12 @@
 #include "gateway/limits/account.hpp"
 
+#include <chrono>
+
 namespace weir::gateway::limits {
+
+std::int64_t cell_now_ns() noexcept {
+  return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
 bool account::enter(running_request& request, std::int64_t most) {
   const std::lock_guard lock(mutex_);

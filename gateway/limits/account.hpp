@@ -18,6 +18,9 @@
 
 namespace weir::gateway::limits {
 
+// The clock of the cells.
+std::int64_t cell_now_ns() noexcept;
+
 // A request under way, which a revoked key ends.
 class running_request {
  public:

@@ -7,9 +7,7 @@ namespace weir::gateway::limits {
 
 namespace {
 
-double usd(policy::limits::usd_nano amount) {
-  return static_cast<double>(amount) / static_cast<double>(policy::limits::k_usd);
-}
+using policy::limits::to_usd;
 
 void report(const ledger::recovery& found) {
   if (found.clock_behind_s > 0) {
@@ -20,10 +18,10 @@ void report(const ledger::recovery& found) {
   if (found.reservations_charged == 0) return;
   spdlog::warn(
       "ledger: {} reservations were open when the last run ended; charged as reserved, ${:.6f} in all",
-      found.reservations_charged, usd(found.charged));
+      found.reservations_charged, to_usd(found.charged));
   for (const auto& account : found.accounts) {
     spdlog::warn("ledger: key {}: {} reservations, ${:.6f}", account.account, account.reservations,
-                 usd(account.charged));
+                 to_usd(account.charged));
   }
 }
 

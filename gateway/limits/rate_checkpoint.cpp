@@ -8,6 +8,7 @@
 #include <fstream>
 #include <iterator>
 #include <system_error>
+#include <utility>
 
 namespace weir::gateway::limits {
 
@@ -16,10 +17,6 @@ namespace {
 constexpr std::string_view k_first_line = "weir-rates 1 ";
 constexpr std::int64_t k_ns_per_ms = 1'000'000;
 constexpr std::int64_t k_minute_ms = 60'000;
-
-std::int64_t clock_ns() {
-  return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 std::int64_t unix_ms() {
   using std::chrono::milliseconds;
@@ -88,16 +85,20 @@ void rate_checkpoint::open(const std::filesystem::path& folder) {
   std::error_code ec;
   if (!in || std::filesystem::file_size(file_, ec) > k_checkpoint_bytes_max || ec) return;
   const std::string text{std::istreambuf_iterator<char>(in), {}};
-  read_rates(text, accounts_, clock_ns(), unix_ms());
+  read_rates(text, accounts_, cell_now_ns(), unix_ms());
 }
 
 void rate_checkpoint::tick(bool last) {
   const std::int64_t now_ms = unix_ms();
   if (file_.empty() || (!last && now_ms / 1000 - written_s_ < k_checkpoint_every_s)) return;
   written_s_ = now_ms / 1000;
+  const auto text = write_rates(accounts_, cell_now_ns(), now_ms);
+  const bool nothing = text.find('\n') + 1 == text.size();
+  if (nothing && std::exchange(nothing_written_, true)) return;
+  nothing_written_ = nothing;
   const auto fresh = std::filesystem::path(file_).concat(".new");
   std::ofstream out(fresh, std::ios::binary | std::ios::trunc);
-  out << write_rates(accounts_, clock_ns(), now_ms);
+  out << text;
   out.close();
   std::error_code ignored;
   if (out) std::filesystem::rename(fresh, file_, ignored);

@@ -35,6 +35,7 @@ class rate_checkpoint final {
   account_table& accounts_;
   std::filesystem::path file_;  // empty: none
   std::int64_t written_s_ = 0;
+  bool nothing_written_ = false;  // the file says that nothing is used
 };
 
 }  // namespace weir::gateway::limits

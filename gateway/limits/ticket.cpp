@@ -15,16 +15,11 @@ namespace weir::gateway::limits {
 namespace {
 
 using policy::limits::rate;
-using std::chrono::steady_clock;
 
 constexpr std::int64_t k_ns_per_ms = 1'000'000;
 constexpr std::int64_t k_ms_per_s = 1000;
 constexpr std::int64_t k_busy_retry_ms = 1000;    // when one of the running ones may have ended
 constexpr std::int64_t k_ledger_retry_ms = 5000;  // a full disk that got space again is noticed by then
-
-std::int64_t now_ns() noexcept {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(steady_clock::now().time_since_epoch()).count();
-}
 
 rate per_minute(std::int64_t limit) noexcept {
   return {.limit = std::min(limit, policy::limits::k_rate_max)};
@@ -35,7 +30,7 @@ std::int64_t to_ms(std::int64_t ns) noexcept {
 }
 
 std::string usd(policy::limits::usd_nano amount) {
-  return fmt::format("${:.4f}", static_cast<double>(amount) / static_cast<double>(policy::limits::k_usd));
+  return fmt::format("${:.4f}", policy::limits::to_usd(amount));
 }
 
 error refused(errc code, std::string message, std::int64_t retry_ms = 0) {
@@ -133,7 +128,7 @@ result<void> ticket::take_request() {
   }
   entered_ = true;
   if (limits.requests_per_min == 0) return {};
-  const auto got = account_->requests.take(per_minute(limits.requests_per_min), 1, now_ns());
+  const auto got = account_->requests.take(per_minute(limits.requests_per_min), 1, cell_now_ns());
   request_level_ = got.after;
   if (got.allowed) return {};
   return std::unexpected(
@@ -154,7 +149,7 @@ result<void> ticket::take_of_minute(std::int64_t units) {
                     "minute; ask for fewer max_tokens or send a shorter prompt",
                     units, limit)));
   }
-  const auto got = account_->tokens.take(how, units, now_ns());
+  const auto got = account_->tokens.take(how, units, cell_now_ns());
   token_level_ = got.after;
   if (got.allowed) {
     tokens_ = got.got;
@@ -236,9 +231,9 @@ void ticket::settle_tokens(std::int64_t used_tokens) noexcept {
   if (!tokens_) return;
   const auto how = per_minute(terms_.limits.tokens_per_min);
   if (used_tokens < tokens_->units) {
-    account_->tokens.give_back(how, *tokens_, tokens_->units - used_tokens, now_ns());
+    account_->tokens.give_back(how, *tokens_, tokens_->units - used_tokens, cell_now_ns());
   } else if (used_tokens > tokens_->units) {
-    account_->tokens.charge(how, used_tokens - tokens_->units, now_ns());
+    account_->tokens.charge(how, used_tokens - tokens_->units, cell_now_ns());
   }
 }
 

@@ -138,8 +138,7 @@ struct cost_report {
   ~cost_report() {
     if (!ticket.counted()) return;
     const auto cost = ticket.cost();
-    probe.set_cost(static_cast<double>(cost.amount) / static_cast<double>(policy::limits::k_usd),
-                   cost.unpriced);
+    probe.set_cost(policy::limits::to_usd(cost.amount), cost.unpriced);
   }
 };
 
@@ -147,9 +146,9 @@ struct cost_report {
 limits::need need_of(const api::request_context& context, const api::generation_call& call,
                      const route::prompt_identity& prompt, const model_entry& entry) {
   limits::need out{.dearest = entry.prices};
-  out.estimate = prompt.keys.how != keyed_how::tokens;
-  // A token is at least a byte of the body that it comes from.
-  out.prompt_tokens = static_cast<std::int64_t>(out.estimate ? call.body.size() : prompt.keys.tokens);
+  // Where the tokens are not known: each is at least a byte of the body that it comes from.
+  const bool exact = prompt.keys.how == keyed_how::tokens;
+  out.prompt_tokens = static_cast<std::int64_t>(exact ? prompt.keys.tokens : call.body.size());
   std::int64_t each = call.output_tokens_max;
   if (each == 0) {
     each = context.snap->config.limits.default_output_tokens;
@@ -158,17 +157,6 @@ limits::need need_of(const api::request_context& context, const api::generation_
       each = std::clamp<std::int64_t>(entry.context_tokens - prompt_tokens, 1, each);
   }
   out.output_tokens = each * call.choices;
-  return out;
-}
-
-// The body of a request with a budget says how long an answer may be: no longer than what was set aside for
-// it.
-std::vector<api::body_member> members_for(const route::attempt& attempt, const api::generation_call& call,
-                                          std::int64_t output_tokens_max) {
-  std::vector<api::body_member> out(attempt.members().begin(), attempt.members().end());
-  if (output_tokens_max == 0) return out;
-  const bool chat = call.kind == api::generation_kind::chat;
-  out.push_back({chat ? "max_completion_tokens" : "max_tokens", std::to_string(output_tokens_max)});
   return out;
 }
 
@@ -195,15 +183,14 @@ task<void> relay_admitted(api::request_context& context, std::shared_ptr<const a
   context.probe.set_predicted_reuse(attempt.choice().prefix.reusable_tokens);
   const auto limits = target.limits(general);
   const auto deadline = steady_clock::now() + (call->stream ? limits.first_token : limits.whole);
+  // With a budget an answer is no longer than what was set aside for it.
   const bool bounded = ticket.has_budget() && call->output_tokens_max == 0;
-  const std::int64_t output_tokens_max = bounded ? most.output_tokens / call->choices : 0;
-  const auto members = members_for(attempt, *call, output_tokens_max);
   upstream::dispatch request{.call = call,
                              .model = entry.name,
                              .id_prefix = id_prefix,
                              .request_id = context.exchange.request_id(),
-                             .members = members,
-                             .output_tokens_max = output_tokens_max,
+                             .members = attempt.members(),
+                             .output_tokens_max = bounded ? most.output_tokens / call->choices : 0,
                              .deadline = deadline};
   const auto started = co_await target.start(std::move(request));
   if (!started) {

@@ -94,6 +94,7 @@ void model_router::place_waiting() {
   std::vector<waiting_list::iterator> chosen;
   while (!waiting_.empty()) {
     const auto now = steady_clock::now();
+    const double at_s = now_s();
     asks.clear();
     choose_waiting(chosen);
     for (const auto& at : chosen) {
@@ -106,7 +107,7 @@ void model_router::place_waiting() {
                       .waited_s = std::chrono::duration<double>(now - w->request.begun).count(),
                       .seed = w->request.seed,
                       .priority = w->request.priority,
-                      .class_waited_s = fair_.class_waited_s(w->request.priority, now_s()),
+                      .class_waited_s = fair_.class_waited_s(w->request.priority, at_s),
                       .lead_tokens = fair_.lead_tokens(w->request.tenant)});
     }
     auto placed = policy::place_next(views(), asks, terms_.placement);
@@ -121,7 +122,7 @@ void model_router::place_waiting() {
     } else {
       const std::size_t target = placed->made.picked;
       fair_.served(member_of(w->request),
-                   policy::uncached_tokens(w->request.facts, w->request.prefixes[target]), now_s());
+                   policy::uncached_tokens(w->request.facts, w->request.prefixes[target]), at_s);
       w->placed.emplace(dispatch(w->request, std::move(placed->made)));
       share_prefix(w->request, target);
     }

@@ -65,8 +65,9 @@ class http_upstream final : public upstream {
     const auto& wanted = target_->config.model.empty() ? std::string_view(request.model)
                                                        : std::string_view(target_->config.model);
     const bool ask_usage = call.stream && !call.include_usage;
+    std::vector<api::body_member> bounded;
     const auto edited = api::edit_body(call.body, call.model == wanted ? std::string_view() : wanted,
-                                       ask_usage, request.members);
+                                       ask_usage, members_of(request, bounded));
     const std::string& body = edited ? *edited : call.body;
     const std::string head = format_head(call, request.request_id, body.size());
     const io_executor executor = co_await asio::this_coro::executor;
@@ -91,6 +92,17 @@ class http_upstream final : public upstream {
 
  private:
   using answered = std::pair<held_link, reply_start>;
+
+  // What the body carries: with a bound on the answer, in `bounded`, else as it is.
+  static std::span<const api::body_member> members_of(const dispatch& request,
+                                                      std::vector<api::body_member>& bounded) {
+    if (request.output_tokens_max == 0) return request.members;
+    const bool chat = request.call->kind == api::generation_kind::chat;
+    bounded.assign(request.members.begin(), request.members.end());
+    bounded.push_back(
+        {chat ? "max_completion_tokens" : "max_tokens", std::to_string(request.output_tokens_max)});
+    return bounded;
+  }
 
   std::string format_head(const api::generation_call& call, std::string_view request_id,
                           std::size_t body_bytes) const {

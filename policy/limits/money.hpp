@@ -10,6 +10,10 @@ namespace weir::policy::limits {
 using usd_nano = std::int64_t;
 inline constexpr usd_nano k_usd = 1'000'000'000;
 
+constexpr double to_usd(usd_nano amount) noexcept {
+  return static_cast<double>(amount) / static_cast<double>(k_usd);
+}
+
 // Products of two int64.
 __extension__ typedef __int128 int128;
 

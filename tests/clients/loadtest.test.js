@@ -110,7 +110,7 @@ describe('weir-loadtest beside its mock', {timeout: 120_000}, () => {
         const {code, out} = await execute('bench', ...targets, '--rounds', '2', '--seconds', '0.1', '--json', json);
         assert.equal(code, 1);
         const rows = JSON.parse(readFileSync(json, 'utf8'));
-        assert.equal(rows.length, 8 * 3 + 1);
+        assert.equal(rows.length, 10 * 3 + 1);
         for (const row of rows) {
           const fails = row.scenario.startsWith('stream') && row.target === 'faulty';
           if (row.scenario === 'paced-500') continue;
