@@ -30,8 +30,8 @@ constexpr std::size_t k_answer_bytes_max = std::size_t{64} << 20;
 using http_request = beast::http::request<beast::http::string_body>;
 using http_response = beast::http::response<beast::http::string_body>;
 
-std::expected<http_response, admin_failure> exchange(const config::base_url& url,
-                                                     const http_request& request) {
+std::expected<http_response, admin_failure> send_to(const config::base_url& url,
+                                                    const http_request& request) {
   try {
     asio::io_context io(1);
     asio::ip::tcp::socket socket(io);
@@ -97,7 +97,7 @@ std::expected<std::string, admin_failure> call_admin(const admin_address& at, be
     request.body() = body;
   }
   request.prepare_payload();
-  auto response = exchange(*url, request);
+  auto response = send_to(*url, request);
   if (!response) return std::unexpected(std::move(response.error()));
   if (beast::http::to_status_class(response->result()) != beast::http::status_class::successful) {
     return std::unexpected(
