@@ -210,7 +210,7 @@ describe('canary secrets', {timeout: 240_000}, () => {
     const disk = path.join(dir, 'disk');
     mkdirSync(disk);
     try {
-      execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=64m', 'tmpfs', disk], {stdio: 'ignore'});
+      execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=12m', 'tmpfs', disk], {stdio: 'ignore'});
     } catch {
       return t.skip('mounting is not allowed here');
     }
