@@ -127,7 +127,8 @@ export const bearer = (key) => ({authorization: `Bearer ${key}`});
 
 export function folderOf(t) {
   const dir = mkdtempSync(path.join(tmpdir(), 'weir-state-'));
-  t.after(() => rmSync(dir, {recursive: true, force: true}));
+  // A gateway may still write there.
+  t.after(() => rmSync(dir, {recursive: true, force: true, maxRetries: 10}));
   return dir;
 }
 
