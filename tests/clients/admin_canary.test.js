@@ -2,8 +2,9 @@
 // nowhere they should not.
 import assert from 'node:assert/strict';
 import {execFileSync} from 'node:child_process';
-import {mkdirSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync} from 'node:fs';
+import {mkdtempSync, readFileSync, readdirSync, rmSync, rmdirSync, statSync, writeFileSync} from 'node:fs';
 import http from 'node:http';
+import {tmpdir} from 'node:os';
 import path from 'node:path';
 import {describe, test} from 'node:test';
 
@@ -206,15 +207,17 @@ describe('canary secrets', {timeout: 240_000}, () => {
   });
 
   test('appear in nothing that a full disk causes, and what it refuses comes back by itself', async (t) => {
-    const dir = folderOf(t);
-    const disk = path.join(dir, 'disk');
-    mkdirSync(disk);
+    const disk = mkdtempSync(path.join(tmpdir(), 'weir-disk-'));
     try {
-      execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=12m', 'tmpfs', disk], {stdio: 'ignore'});
+      execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=16m', 'tmpfs', disk], {stdio: 'ignore'});
     } catch {
+      rmdirSync(disk);
       return t.skip('mounting is not allowed here');
     }
-    t.after(() => execFileSync('umount', ['-l', disk]));
+    t.after(() => {
+      execFileSync('umount', ['-l', disk]); // weir still has it open
+      rmdirSync(disk);
+    });
     const change = withAdmin(t, {
       key: CANARY.admin,
       log: {level: 'debug', access: true},
