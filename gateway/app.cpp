@@ -152,8 +152,8 @@ int serve(const std::filesystem::path& config_file, const config::gateway_config
     return cli::k_failed;
   }
   services.routing->open_store();
-  api::endpoint_dispatcher api(state, api::api_endpoints(), true);
-  api::endpoint_dispatcher admin(state, api::admin_endpoints(), false);
+  api::endpoint_dispatcher api(state, api::api_endpoints(), api::listener::api);
+  api::endpoint_dispatcher admin(state, api::admin_endpoints(), api::listener::admin);
   http::server server(to_options(config), [](std::string_view what) { spdlog::error("fault: {}", what); });
   const auto api_port = server.listen(to_spec(config.listen, config.limits, api));
   auto admin_spec = to_spec(config.admin, config.limits, admin);
@@ -175,7 +175,7 @@ int serve(const std::filesystem::path& config_file, const config::gateway_config
   server.stop();
   services.routing->close_store();
   state.keys.rates.tick(true);
-  state.keys.money.reset();
+  state.keys.close();
   observe::flush_logs();
   fmt::print(stderr, "stopped, {} requests cut\n", cut);
   return cut == 0 ? cli::k_ok : cli::k_streams_cut;

@@ -23,6 +23,9 @@ enum class errc {
   ledger_unavailable,  // budgets cannot be kept: keys with one wait
   forbidden,           // known key, not allowed here
   model_not_found,     // no such model for this key
+  key_not_found,       // no such key or tenant, for those who administer them
+  conflict,            // what is there does not allow it: a name taken, a key revoked
+  misdirected,         // a Host that this listener is not meant for
   unknown_url,         // no such path
   method_not_allowed,  // the path exists with other methods
   body_too_large,      // over the route's body limit

@@ -263,6 +263,15 @@ std::vector<route::scraped_target> scraped_targets(const snapshot& snap, observe
   return out;
 }
 
+std::expected<std::optional<auth::admin_key>, std::string> read_admin_key(
+    const config::gateway_config& config) {
+  const auto& file = config.admin_access.key_file;
+  if (file.empty()) return std::nullopt;
+  auto key = auth::admin_key::read(file);
+  if (!key) return std::unexpected("admin.key_file: " + key.error());
+  return std::move(*key);
+}
+
 }  // namespace
 
 const model_entry* snapshot::find_model(std::string_view name) const {
@@ -272,6 +281,7 @@ const model_entry* snapshot::find_model(std::string_view name) const {
 
 std::string check_credentials(const config::gateway_config& config) {
   limits::account_table accounts;
+  if (const auto usable = read_admin_key(config); !usable) return usable.error();
   if (const auto usable = auth::key_ring(accounts).configure(config.auth); !usable) return usable.error();
   for (const auto& target : config.targets) {
     if (!target.is_http) continue;
@@ -287,12 +297,15 @@ std::string check_credentials(const config::gateway_config& config) {
 
 std::expected<std::shared_ptr<const snapshot>, std::string> build_snapshot(
     const config::gateway_config& config, const snapshot* previous, fleet_services& services) {
+  auto admin_key = read_admin_key(config);
+  if (!admin_key) return std::unexpected(admin_key.error());
   auto replicas = open_replicas(config, previous, services);
   if (!replicas) return std::unexpected(replicas.error());
   auto engines = open_engines(config, previous);
   if (!engines) return std::unexpected(engines.error());
   auto next = std::make_shared<snapshot>();
   next->config = config;
+  next->admin_key = std::move(*admin_key);
   learn_scopes(config, services.keys.ring, services.routing->scopes());
   next->engines = std::move(*engines);
   next->replicas = std::move(*replicas);

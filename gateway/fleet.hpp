@@ -8,10 +8,12 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "gateway/auth/admin_key.hpp"
 #include "gateway/auth/identity.hpp"
 #include "gateway/config/config.hpp"
 #include "gateway/http/byte_budget.hpp"
@@ -50,6 +52,7 @@ struct http_replica {
 
 struct snapshot {
   config::gateway_config config;
+  std::optional<auth::admin_key> admin_key;  // nothing: who may change keys is nobody
   std::map<std::string, std::shared_ptr<upstream::engine_upstream>, std::less<>> engines;  // by target name
   std::map<std::string, http_replica, std::less<>> replicas;                               // by target name
   std::vector<std::shared_ptr<const model_entry>> models;  // in the file's order

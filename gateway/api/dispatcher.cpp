@@ -4,6 +4,7 @@
 #include <boost/beast/http/verb.hpp>
 #include <ctime>
 
+#include "gateway/admin/access.hpp"
 #include "gateway/api/error_body.hpp"
 
 namespace weir::gateway::api {
@@ -19,61 +20,91 @@ task<void> refuse(http::exchange& ex, observe::request_probe& probe, error e, st
   co_await ex.send(std::move(reply));
 }
 
+error no_route(const http::request_head& head, const std::string& allow) {
+  if (!allow.empty()) {
+    return {errc::method_not_allowed, fmt::format("{} allows only {}", head.path, allow), {}};
+  }
+  const std::string_view method = boost::beast::http::to_string(head.method);
+  return {errc::unknown_url, fmt::format("no such path: {} {}", method, head.path), {}};
+}
+
 }  // namespace
 
 endpoint_dispatcher::match endpoint_dispatcher::find(const http::request_head& head) const {
   match out;
   for (const auto& e : endpoints_) {
-    const bool same =
-        e.prefix ? head.path.size() > e.path.size() && head.path.starts_with(e.path) : head.path == e.path;
-    if (!same) continue;
+    const auto part = match_path(e.path, head.path);
+    if (!part) continue;
     out.allow += out.allow.empty() ? "" : ", ";
     out.allow += boost::beast::http::to_string(e.method);
     if (e.method == verb::get) out.allow += ", HEAD";
     if (e.method != head.method && !(e.method == verb::get && head.method == verb::head)) continue;
     out.route = &e;
-    out.path_rest = std::string_view(head.path).substr(e.path.size());
+    out.path_part = *part;
     break;
   }
   return out;
+}
+
+result<auth::identity> endpoint_dispatcher::admit(const http::exchange& ex, const endpoint& route,
+                                                  const snapshot& snap) const {
+  const auto& head = ex.head();
+  const bool has_key = snap.admin_key.has_value();
+  switch (route.needs) {
+    case access::open:
+      break;
+    case access::key: {
+      const auto keys = state_.keys.ring.store();
+      return auth::authenticate(head, ex.peer(), *keys, snap.config.auth.loopback_open, std::time(nullptr));
+    }
+    case access::admin_if_set:
+      if (!has_key) break;
+      [[fallthrough]];
+    case access::admin:
+      if (auto opened = admin::check_key(head, snap.admin_key); !opened)
+        return std::unexpected(opened.error());
+      break;
+  }
+  return auth::identity{};
 }
 
 task<void> endpoint_dispatcher::serve(http::exchange& ex) {
   auto snap = state_.snapshots.get();
   using report = observe::request_probe::report;
   const report seen = snap->config.log.access ? report::metrics_and_line : report::metrics;
-  observe::request_probe probe(state_.metrics, ex, observed_ ? seen : report::nothing);
+  observe::request_probe probe(state_.metrics, ex, admin_ ? report::nothing : seen);
   const auto& head = ex.head();
+  if (admin_) {
+    if (auto meant = admin::check_host(head, snap->config.admin_access.hosts); !meant) {
+      co_await refuse(ex, probe, std::move(meant.error()), std::string());
+      co_return;
+    }
+  }
   auto found = find(head);
   if (found.route == nullptr) {
-    const bool known = !found.allow.empty();
-    error e{known ? errc::method_not_allowed : errc::unknown_url,
-            known ? fmt::format("{} allows only {}", head.path, found.allow)
-                  : fmt::format("no such path: {} {}",
-                                std::string_view(boost::beast::http::to_string(head.method)), head.path),
-            {}};
+    error e = no_route(head, found.allow);
     co_await refuse(ex, probe, std::move(e), std::move(found.allow));
     co_return;
   }
   probe.set_endpoint(found.route->label);
-  if (head.has_body && found.route->method != verb::post) {
+  if (head.has_body && (found.route->method == verb::get || found.route->method == verb::delete_)) {
     error e{errc::bad_request, "this path takes no request body", {}};
     co_await refuse(ex, probe, std::move(e), std::string());
     co_return;
   }
-  auth::identity caller;
-  if (found.route->needs == access::key) {
-    const auto keys = state_.keys.ring.store();
-    auto known =
-        auth::authenticate(head, ex.peer(), *keys, snap->config.auth.loopback_open, std::time(nullptr));
-    if (!known) {
-      co_await refuse(ex, probe, std::move(known.error()), std::string());
+  if (admin_ && found.route->method != verb::get) {
+    if (auto allowed = admin::check_origin(head, snap->config.admin_access.hosts); !allowed) {
+      co_await refuse(ex, probe, std::move(allowed.error()), std::string());
       co_return;
     }
-    caller = std::move(*known);
-    probe.set_key(caller.name);
   }
-  request_context context{ex, state_, std::move(snap), std::move(caller), probe, found.path_rest};
+  auto caller = admit(ex, *found.route, *snap);
+  if (!caller) {
+    co_await refuse(ex, probe, std::move(caller.error()), std::string());
+    co_return;
+  }
+  probe.set_key(caller->name);
+  request_context context{ex, state_, std::move(snap), std::move(*caller), probe, found.path_part};
   co_await found.route->serve(context);
 }
 

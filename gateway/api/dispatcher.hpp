@@ -10,12 +10,14 @@
 
 namespace weir::gateway::api {
 
+enum class listener { api, admin };
+
 class endpoint_dispatcher final : public http::dispatcher {
  public:
-  // Both outlive the dispatcher. An unobserved one, for the admin listener, reports neither metrics nor log
-  // lines.
-  endpoint_dispatcher(server_state& state, std::span<const endpoint> endpoints, bool observed)
-      : state_(state), endpoints_(endpoints), observed_(observed) {}
+  // `state` and `endpoints` outlive the dispatcher. Requests of the admin listener are reported neither in
+  // metrics nor in the access log, and are only served for its own hosts.
+  endpoint_dispatcher(server_state& state, std::span<const endpoint> endpoints, listener of)
+      : state_(state), endpoints_(endpoints), admin_(of == listener::admin) {}
 
   task<void> serve(http::exchange& ex) override;
   std::string error_body(int status, std::string_view message) const override;
@@ -23,14 +25,16 @@ class endpoint_dispatcher final : public http::dispatcher {
  private:
   struct match {
     const endpoint* route = nullptr;  // null: no such path, or not with this method
-    std::string_view path_rest;
+    std::string_view path_part;
     std::string allow;  // methods of the path, empty when there is no such path
   };
   match find(const http::request_head& head) const;
+  // The caller, or why the request is not served.
+  result<auth::identity> admit(const http::exchange& ex, const endpoint& route, const snapshot& snap) const;
 
   server_state& state_;
   std::span<const endpoint> endpoints_;
-  bool observed_;
+  bool admin_;
 };
 
 }  // namespace weir::gateway::api

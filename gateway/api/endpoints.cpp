@@ -2,6 +2,8 @@
 
 #include <array>
 
+#include "gateway/admin/handlers.hpp"
+
 namespace weir::gateway::api {
 
 namespace {
@@ -9,22 +11,53 @@ namespace {
 using boost::beast::http::verb;
 
 constexpr std::array k_api{
-    endpoint{"/v1/chat/completions", false, verb::post, access::key, "chat_completions", &serve_chat},
-    endpoint{"/v1/completions", false, verb::post, access::key, "completions", &serve_completions},
-    endpoint{"/v1/models", false, verb::get, access::key, "models", &serve_models},
-    endpoint{"/v1/models/", true, verb::get, access::key, "model", &serve_model},
-    endpoint{"/healthz", false, verb::get, access::open, "healthz", &serve_health},
-    endpoint{"/readyz", false, verb::get, access::open, "readyz", &serve_ready},
+    endpoint{"/v1/chat/completions", verb::post, access::key, "chat_completions", &serve_chat},
+    endpoint{"/v1/completions", verb::post, access::key, "completions", &serve_completions},
+    endpoint{"/v1/models", verb::get, access::key, "models", &serve_models},
+    endpoint{"/v1/models/{model...}", verb::get, access::key, "model", &serve_model},
+    endpoint{"/healthz", verb::get, access::open, "healthz", &serve_health},
+    endpoint{"/readyz", verb::get, access::open, "readyz", &serve_ready},
 };
 
 constexpr std::array k_admin{
-    endpoint{"/admin/v1/explain", false, verb::post, access::open, "explain", &serve_explain},
-    endpoint{"/metrics", false, verb::get, access::open, "metrics", &serve_metrics},
-    endpoint{"/healthz", false, verb::get, access::open, "healthz", &serve_health},
-    endpoint{"/readyz", false, verb::get, access::open, "readyz", &serve_ready},
+    endpoint{"/admin/v1/keys", verb::get, access::admin, "keys", &admin::serve<&admin::list_keys>},
+    endpoint{"/admin/v1/keys", verb::post, access::admin, "keys", &admin::serve<&admin::create_key>},
+    endpoint{"/admin/v1/keys/{id}", verb::get, access::admin, "key", &admin::serve<&admin::show_key>},
+    endpoint{"/admin/v1/keys/{id}", verb::patch, access::admin, "key", &admin::serve<&admin::change_key>},
+    endpoint{"/admin/v1/keys/{id}", verb::delete_, access::admin, "key", &admin::serve<&admin::erase_key>},
+    endpoint{"/admin/v1/keys/{id}/rotate", verb::post, access::admin, "key_rotate",
+             &admin::serve<&admin::rotate_key>},
+    endpoint{"/admin/v1/keys/{id}/revoke", verb::post, access::admin, "key_revoke",
+             &admin::serve<&admin::revoke_key>},
+    endpoint{"/admin/v1/tenants", verb::get, access::admin, "tenants", &admin::serve<&admin::list_tenants>},
+    endpoint{"/admin/v1/tenants/{name}", verb::get, access::admin, "tenant",
+             &admin::serve<&admin::show_tenant>},
+    endpoint{"/admin/v1/tenants/{name}", verb::put, access::admin, "tenant",
+             &admin::serve<&admin::put_tenant>},
+    endpoint{"/admin/v1/ledger", verb::get, access::admin, "ledger", &admin::serve<&admin::show_ledger>},
+    endpoint{"/admin/v1/openapi.json", verb::get, access::open, "openapi",
+             &admin::serve<&admin::show_openapi>},
+    endpoint{"/admin/v1/explain", verb::post, access::admin_if_set, "explain", &serve_explain},
+    endpoint{"/metrics", verb::get, access::open, "metrics", &serve_metrics},
+    endpoint{"/healthz", verb::get, access::open, "healthz", &serve_health},
+    endpoint{"/readyz", verb::get, access::open, "readyz", &serve_ready},
 };
 
 }  // namespace
+
+std::optional<std::string_view> match_path(std::string_view pattern, std::string_view path) noexcept {
+  const auto open = pattern.find('{');
+  if (open == pattern.npos) return path == pattern ? std::optional<std::string_view>("") : std::nullopt;
+  const auto before = pattern.substr(0, open);
+  const auto close = pattern.find('}');
+  const auto behind = pattern.substr(close + 1);
+  if (path.size() <= before.size() + behind.size()) return std::nullopt;
+  if (!path.starts_with(before) || !path.ends_with(behind)) return std::nullopt;
+  const auto part = path.substr(before.size(), path.size() - before.size() - behind.size());
+  const bool rest = pattern.substr(0, close).ends_with("...");
+  if (!rest && part.find('/') != part.npos) return std::nullopt;
+  return part;
+}
 
 std::span<const endpoint> api_endpoints() noexcept {
   return k_api;

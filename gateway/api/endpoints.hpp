@@ -5,6 +5,7 @@
 #include <atomic>
 #include <boost/beast/http/verb.hpp>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -30,16 +31,21 @@ struct request_context {
   std::shared_ptr<const snapshot> snap;  // pinned for the whole request
   auth::identity caller;
   observe::request_probe& probe;
-  std::string_view path_rest;  // behind a prefix route
+  std::string_view path_part;  // what stands where the route's path has its part; not decoded
 };
 
 using handler = task<void> (*)(request_context& context);
 
-enum class access { open, key };
+enum class access {
+  open,
+  key,           // an API key
+  admin,         // the admin key
+  admin_if_set,  // the admin key where one is configured; else whoever reaches the listener
+};
 
 struct endpoint {
+  // Literal, but for one {part}: a segment, or {rest...}: all that follows.
   std::string_view path;
-  bool prefix;  // the path continues behind it
   boost::beast::http::verb method;
   access needs;
   std::string_view label;  // in metrics and logs
@@ -48,6 +54,9 @@ struct endpoint {
 
 std::span<const endpoint> api_endpoints() noexcept;
 std::span<const endpoint> admin_endpoints() noexcept;
+
+// The part of a path that fits the pattern, empty for a literal one; nothing where it does not fit.
+std::optional<std::string_view> match_path(std::string_view pattern, std::string_view path) noexcept;
 
 task<void> serve_chat(request_context& context);
 task<void> serve_completions(request_context& context);

@@ -33,7 +33,7 @@ task<void> serve_models(request_context& context) {
 }
 
 task<void> serve_model(request_context& context) {
-  const auto* model = context.snap->find_model(context.path_rest);
+  const auto* model = context.snap->find_model(context.path_part);
   if (model == nullptr || !context.caller.may_use(model->name)) {
     const error e{errc::model_not_found, "no such model; GET /v1/models lists those you may use", "model"};
     context.probe.set_outcome(info(e.code).code);

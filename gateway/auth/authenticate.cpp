@@ -10,7 +10,9 @@ namespace {
 
 constexpr std::string_view k_bearer = "bearer ";
 
-std::string_view presented_key(const http::request_head& head) {
+}  // namespace
+
+std::string_view presented_key(const http::request_head& head, std::string_view other_field) noexcept {
   const auto authorization = head.fields.find("authorization");
   if (authorization != head.fields.end()) {
     std::string_view value(authorization->value().data(), authorization->value().size());
@@ -21,16 +23,14 @@ std::string_view presented_key(const http::request_head& head) {
     value.remove_prefix(std::min(value.find_first_not_of(' '), value.size()));
     return value;
   }
-  const auto api_key = head.fields.find("x-api-key");
-  if (api_key == head.fields.end()) return {};
-  return {api_key->value().data(), api_key->value().size()};
+  const auto other = head.fields.find(other_field);
+  if (other == head.fields.end()) return {};
+  return {other->value().data(), other->value().size()};
 }
-
-}  // namespace
 
 result<identity> authenticate(const http::request_head& head, const http::peer_info& peer,
                               const key_store& keys, bool loopback_open, std::int64_t now_s) {
-  const auto key = presented_key(head);
+  const auto key = presented_key(head, "x-api-key");
   if (const auto* known = keys.find(key, now_s)) return *known;
   if (loopback_open && peer.loopback) return loopback_identity();
   if (key.empty()) {

@@ -13,4 +13,8 @@ namespace weir::gateway::auth {
 result<identity> authenticate(const http::request_head& head, const http::peer_info& peer,
                               const key_store& keys, bool loopback_open, std::int64_t now_s);
 
+// The credential of `Authorization: Bearer KEY`, or of `other_field` where there is no Authorization; empty:
+// none.
+std::string_view presented_key(const http::request_head& head, std::string_view other_field) noexcept;
+
 }  // namespace weir::gateway::auth

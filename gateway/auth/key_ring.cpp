@@ -35,11 +35,12 @@ std::expected<void, std::string> key_ring::configure(const config::auth_config& 
   }
   const std::lock_guard lock(mutex_);
   for (const auto& record : *records) {
-    if (const auto* made = find_same(made_, record)) {
+    const auto* made = find_same(made_, record);
+    if (made == nullptr) made = find_same(claimed_, record);
+    if (made != nullptr) {
       return std::unexpected(
           fmt::format("key '{}' of the configuration file is also in the ledger, as '{}' ({}): keep it in "
-                      "one place; 'weir "
-                      "keys revoke' takes it out of the ledger",
+                      "one place; 'weir keys revoke' takes it out of the ledger",
                       record.name, made->name, made->id));
     }
   }
@@ -54,6 +55,7 @@ void key_ring::set_made(std::vector<key_record> records, std::vector<tenant_reco
   const std::lock_guard lock(mutex_);
   made_ = std::move(records);
   made_tenants_ = std::move(tenants);
+  claimed_.clear();
   for (const auto& record : made_) {
     if (record.revoked) accounts_.of(record.id)->revoke();
   }
@@ -104,13 +106,24 @@ std::optional<identity> key_ring::named(std::string_view name) const {
   return std::nullopt;
 }
 
-std::optional<std::string> key_ring::conflict(const key_record& record) const {
+std::vector<tenant_record> key_ring::configured_tenants() const {
+  const std::lock_guard lock(mutex_);
+  return configured_tenants_;
+}
+
+std::optional<std::string> key_ring::claim(const key_record& record) {
   const std::lock_guard lock(mutex_);
   if (find_same(configured_, record) != nullptr) {
     return fmt::format("a key named '{}' is in the configuration file", record.name);
   }
   if (find_same(made_, record) != nullptr) return fmt::format("a key named '{}' exists", record.name);
+  claimed_.assign(1, record);
   return std::nullopt;
+}
+
+void key_ring::unclaim() {
+  const std::lock_guard lock(mutex_);
+  claimed_.clear();
 }
 
 std::optional<digest> key_ring::digest_of(std::string_view key) const {

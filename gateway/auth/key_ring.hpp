@@ -23,16 +23,19 @@ class key_ring final {
   // The file's keys and secret; on an error, which names the key, nothing changes.
   std::expected<void, std::string> configure(const config::auth_config& config);
 
-  // What the ledger holds now, whole. Records whose name or digest the file has are left out: they were
-  // refused when the file came, or the key when it was made.
+  // What the ledger holds now, whole. No record has a name or digest of the
+  // file: it would have been refused, or the file.
   void set_made(std::vector<key_record> records, std::vector<tenant_record> tenants);
 
   std::shared_ptr<const key_store> store() const;
   std::optional<identity> named(std::string_view name) const;  // of a key that opens
   std::vector<key_record> configured() const;
   std::vector<key_record> all() const;  // that open
-  // Why a new record cannot be: its name or digest is taken. Nothing: it can.
-  std::optional<std::string> conflict(const key_record& record) const;
+  std::vector<tenant_record> configured_tenants() const;
+  // Why a new record cannot be: its name or digest is taken. Nothing: it can, and until the next set_made()
+  // or unclaim() no configuration may take it either. One claim at a time.
+  std::optional<std::string> claim(const key_record& record);
+  void unclaim();
   // Digest of a key under the server's secret; nothing without a secret.
   std::optional<digest> digest_of(std::string_view key) const;
 
@@ -45,6 +48,7 @@ class key_ring final {
   std::string secret_;
   std::vector<key_record> configured_;
   std::vector<key_record> made_;
+  std::vector<key_record> claimed_;                // at most one, on its way to the ledger
   std::vector<tenant_record> configured_tenants_;  // come before those of the ledger
   std::vector<tenant_record> made_tenants_;
   std::shared_ptr<const key_store> store_ = std::make_shared<const key_store>();

@@ -1,11 +1,9 @@
 #include "gateway/auth/key_store.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 #include <openssl/rand.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -91,24 +89,24 @@ std::expected<std::string, std::string> read_secret(const std::filesystem::path&
 std::expected<void, std::string> create_secret(const std::filesystem::path& file) {
   digest random{};
   fill_random(random.data(), static_cast<int>(random.size()));
-  const std::string text = to_hex(random) + "\n";
-  const int fd = ::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  if (fd < 0)
-    return std::unexpected(fmt::format("{}: cannot be created: {}", file.string(), std::strerror(errno)));
-  const bool written =
-      ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size()) && ::fsync(fd) == 0;
-  ::close(fd);
-  if (!written) return std::unexpected(fmt::format("{}: cannot be written", file.string()));
-  return {};
+  return create_private_file(file, to_hex(random));
 }
 
-std::string generate_key() {
+std::string random_id(std::string_view prefix) {
+  std::array<unsigned char, 12> random{};
+  fill_random(random.data(), static_cast<int>(random.size()));
+  std::string id(prefix);
+  for (const unsigned char byte : random) id += fmt::format("{:02x}", byte);
+  return id;
+}
+
+std::string generate_key(std::string_view prefix) {
   static constexpr std::string_view k_alphabet =
       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
   static_assert(k_alphabet.size() == 64, "six bits a character, without bias");
   std::array<unsigned char, 43> random{};
   fill_random(random.data(), static_cast<int>(random.size()));
-  std::string key = "weir-";
+  std::string key(prefix);
   for (const unsigned char byte : random) key += k_alphabet[byte & 63];
   return key;
 }

@@ -67,7 +67,10 @@ std::expected<std::string, std::string> read_secret(const std::filesystem::path&
 // Writes a fresh random secret to `file` (0600), which must not exist.
 std::expected<void, std::string> create_secret(const std::filesystem::path& file);
 
-// "weir-" and 43 random characters: 256 bits.
-std::string generate_key();
+// The prefix and 43 random characters: 256 bits.
+std::string generate_key(std::string_view prefix = "weir-");
+
+// The prefix and 24 random hex digits: the id of a key.
+std::string random_id(std::string_view prefix);
 
 }  // namespace weir::gateway::auth

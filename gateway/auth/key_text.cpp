@@ -52,6 +52,15 @@ std::optional<key_sharing> to_key_sharing(std::string_view text) noexcept {
   return find<key_sharing>(k_sharings, text);
 }
 
+std::string_view fault_of_name(std::string_view name) noexcept {
+  static_assert(k_name_bytes_max == 256);
+  if (name.empty()) return "needs a value";
+  if (name.size() > k_name_bytes_max) return "longer than 256 bytes";
+  const bool plain = std::all_of(name.begin(), name.end(),
+                                 [](char c) { return c > 0x20 && c < 0x7f && c != '"' && c != '\\'; });
+  return plain ? "" : "only printable ASCII without space, quote and backslash";
+}
+
 usd_nano to_usd_nano(double usd) noexcept {
   return std::llround(std::clamp(usd, 0.0, k_usd_limit_max) * static_cast<double>(policy::limits::k_usd));
 }

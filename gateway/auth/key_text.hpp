@@ -21,6 +21,14 @@ std::optional<residency> to_residency(std::string_view text) noexcept;
 std::optional<priority_class> to_priority(std::string_view text) noexcept;
 std::optional<key_sharing> to_key_sharing(std::string_view text) noexcept;
 
+// What is wrong with a name, which goes into headers, logs and metric labels; empty: nothing. Printable ASCII
+// without space, quote and backslash.
+inline constexpr std::size_t k_name_bytes_max = 256;
+std::string_view fault_of_name(std::string_view name) noexcept;
+
+inline constexpr std::int64_t k_concurrent_max = 1'000'000;
+inline constexpr std::int64_t k_weight_max = 1'000'000;
+
 // Dollars as people write them, to thousand-millionths; at most k_usd_limit_max.
 inline constexpr double k_usd_limit_max = 1e9;
 usd_nano to_usd_nano(double usd) noexcept;

@@ -1,8 +1,12 @@
 #include "gateway/auth/private_file.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 
 namespace weir::gateway::auth {
@@ -29,6 +33,20 @@ std::expected<std::string, std::string> read_private_file(const std::filesystem:
     return std::unexpected(fmt::format("{}: holds more than {} bytes", file.string(), bytes_max));
   }
   return text;
+}
+
+std::expected<void, std::string> create_private_file(const std::filesystem::path& file,
+                                                     std::string_view text) {
+  const int fd = ::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (fd < 0)
+    return std::unexpected(fmt::format("{}: cannot be created: {}", file.string(), std::strerror(errno)));
+  const std::string line = std::string(text) + "\n";
+  const bool written =
+      ::write(fd, line.data(), line.size()) == static_cast<ssize_t>(line.size()) && ::fsync(fd) == 0;
+  ::close(fd);
+  if (written) return {};
+  ::unlink(file.c_str());
+  return std::unexpected(fmt::format("{}: cannot be written", file.string()));
 }
 
 }  // namespace weir::gateway::auth

@@ -7,8 +7,6 @@ namespace weir::gateway::config {
 
 namespace {
 
-constexpr std::int64_t k_weight_max = 1'000'000;
-
 void read_budget(map_reader& in, std::string_view key, policy::limits::usd_nano& out) {
   double usd = 0;
   in.number(key, usd, 0, auth::k_usd_limit_max);
@@ -19,7 +17,7 @@ void read_budget(map_reader& in, std::string_view key, policy::limits::usd_nano&
 void read_key_limits(map_reader& in, auth::key_limits& out) {
   in.integer("requests_per_min", out.requests_per_min, {1, policy::limits::k_rate_max});
   in.integer("tokens_per_min", out.tokens_per_min, {1, policy::limits::k_rate_max});
-  in.integer("concurrent", out.concurrent, {1, 1'000'000});
+  in.integer("concurrent", out.concurrent, {1, auth::k_concurrent_max});
   read_budget(in, "usd_per_day", out.usd_per_day);
   read_budget(in, "usd_per_month", out.usd_per_month);
 }
@@ -57,7 +55,7 @@ void read_auth(map_reader& in, auth_config& out) {
   in.map_list("tenants", [&](map_reader& m) {
     auth::tenant_record tenant;
     m.text("name", tenant.name);
-    m.integer("weight", tenant.weight, {1, k_weight_max});
+    m.integer("weight", tenant.weight, {1, auth::k_weight_max});
     out.tenants.push_back(std::move(tenant));
   });
 }

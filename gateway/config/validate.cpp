@@ -7,14 +7,13 @@
 #include <set>
 #include <system_error>
 
+#include "gateway/auth/key_text.hpp"
 #include "gateway/config/base_url.hpp"
 #include "gateway/config/load.hpp"
 
 namespace weir::gateway::config {
 
 namespace {
-
-constexpr std::size_t k_name_bytes_max = 256;
 
 class checker {
  public:
@@ -35,16 +34,8 @@ class checker {
     faults_.push_back({file_, at, std::move(key), std::move(message)});
   }
 
-  // Names go into headers, logs and metric labels: printable ASCII without quotes.
   void check_name(const std::string& name, mark at, const std::string& key) {
-    if (name.empty()) return fail(at, key, "needs a value");
-    if (name.size() > k_name_bytes_max)
-      return fail(at, key, fmt::format("longer than {} bytes", k_name_bytes_max));
-    for (const char c : name) {
-      if (c <= 0x20 || c >= 0x7f || c == '"' || c == '\\') {
-        return fail(at, key, "only printable ASCII without space, quote and backslash");
-      }
-    }
+    if (const auto wrong = auth::fault_of_name(name); !wrong.empty()) fail(at, key, std::string(wrong));
   }
 
   void check_file(const std::filesystem::path& path, mark at, const std::string& key) {

@@ -34,9 +34,16 @@ std::expected<void, std::string> key_services::open(const config::auth_config& c
     money = std::move(*opened);
     rates.open(config.ledger_dir);
     report(money->recovered());
-    refresh();
+    ring.set_made(money->keys(), money->tenants());
   }
-  return ring.configure(config);
+  if (auto usable = ring.configure(config); !usable) return usable;
+  if (money) writer = std::make_unique<key_writer>(ring, *money);
+  return {};
+}
+
+void key_services::close() {
+  writer.reset();
+  money.reset();
 }
 
 }  // namespace weir::gateway::limits

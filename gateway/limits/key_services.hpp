@@ -8,6 +8,7 @@
 #include "gateway/auth/key_ring.hpp"
 #include "gateway/ledger/ledger.hpp"
 #include "gateway/limits/account.hpp"
+#include "gateway/limits/key_writer.hpp"
 #include "gateway/limits/rate_checkpoint.hpp"
 
 namespace weir::gateway::limits {
@@ -16,14 +17,15 @@ struct key_services {
   account_table accounts;
   auth::key_ring ring{accounts};
   std::unique_ptr<ledger::ledger> money;  // null: no ledger_dir, so neither budgets nor keys made at run time
+  std::unique_ptr<key_writer> writer;     // as money
 
   // Opens the ledger where there is a folder for it, and the keys in it. Blocks; before traffic.
   std::expected<void, std::string> open(const config::auth_config& config);
 
   rate_checkpoint rates{accounts};
 
-  // The ring follows what the ledger holds.
-  void refresh() { ring.set_made(money->keys(), money->tenants()); }
+  // Ends what is under way, then closes the ledger.
+  void close();
 };
 
 }  // namespace weir::gateway::limits

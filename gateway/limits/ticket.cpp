@@ -3,11 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/post.hpp>
 #include <chrono>
-#include <mutex>
 
+#include "gateway/awaited.hpp"
 #include "gateway/limits/rate_headers.hpp"
 
 namespace weir::gateway::limits {
@@ -63,27 +62,6 @@ error ledger_away() {
 error to_error(const ledger::refusal& why) {
   if (const auto* e = std::get_if<ledger::exhausted>(&why)) return to_error(*e);
   return ledger_away();
-}
-
-// A commit that a coroutine waits for. The callback comes on another thread, perhaps when the coroutine is
-// gone and with it its thread's io_context: it posts under the lock, and only while somebody waits.
-struct commit_wait {
-  explicit commit_wait(io_executor e) : executor(e), wake(std::in_place, e) {}
-
-  io_executor executor;
-  std::optional<io_timer> wake;  // the coroutine's thread only; ends with the coroutine
-  std::optional<std::expected<void, ledger::fault>> outcome;  // that thread too
-  std::mutex mutex;
-  bool waited_for = true;  // under mutex
-};
-
-void tell(const std::shared_ptr<commit_wait>& wait, std::expected<void, ledger::fault> outcome) {
-  const std::lock_guard lock(wait->mutex);
-  if (!wait->waited_for) return;
-  asio::post(wait->executor, [wait, outcome] {
-    wait->outcome = outcome;
-    if (wait->wake) wait->wake->cancel();
-  });
 }
 
 }  // namespace
@@ -178,24 +156,12 @@ task<result<void>> ticket::reserve_money(const need& most) {
     amount = std::max(
         amount, policy::limits::price_at_most(most.prompt_tokens, most.output_tokens, target.tiers).amount);
   }
-  const auto wait = std::make_shared<commit_wait>(executor_);
-  struct leave {
-    commit_wait& wait;
-    ~leave() {
-      wait.wake.reset();
-      const std::lock_guard lock(wait.mutex);
-      wait.waited_for = false;
-    }
-  } const guard{*wait};
-  wait->wake->expires_after(k_commit_wait);
-  auto reserved =
-      money_->reserve(account_->id(), terms_.limits, amount, request_id_,
-                      [wait](std::expected<void, ledger::fault> outcome) { tell(wait, outcome); });
+  awaited<std::expected<void, ledger::fault>> committed(executor_);
+  auto reserved = money_->reserve(account_->id(), terms_.limits, amount, request_id_, committed.giver());
   if (!reserved) co_return std::unexpected(to_error(reserved.error()));
   reservation_ = *reserved;
-  const auto token = asio::as_tuple(use_task);
-  if (!wait->outcome) co_await wait->wake->async_wait(token);
-  if (!wait->outcome || !*wait->outcome) co_return std::unexpected(ledger_away());
+  const auto outcome = co_await committed.wait(k_commit_wait);
+  if (!outcome || !*outcome) co_return std::unexpected(ledger_away());
   co_return result<void>{};
 }
 

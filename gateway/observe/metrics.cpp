@@ -2,6 +2,9 @@
 
 #include <prometheus/text_serializer.h>
 
+#include <algorithm>
+#include <iterator>
+
 #include "gateway/version.hpp"
 
 namespace weir::gateway::observe {
@@ -44,6 +47,10 @@ metrics::metrics()
                    .Name("weir_config_reloads_total")
                    .Help("Configuration reloads, by outcome")
                    .Register(*registry_)),
+      limit_refusals_(prometheus::BuildCounter()
+                          .Name("weir_limit_refusals_total")
+                          .Help("Requests that the limits of their key refused, by what was exhausted")
+                          .Register(*registry_)),
       attempts_(prometheus::BuildCounter()
                     .Name("weir_upstream_attempts_total")
                     .Help("Attempts at HTTP targets, by how they ended")
@@ -75,6 +82,9 @@ metrics::metrics()
       .Add({{"version", k_version}})
       .Set(1);
   add_route_counters();
+  for (const auto kind : {"requests", "tokens", "budget", "never_fits", "ledger"}) {
+    limit_refusals_.Add({{"kind", kind}});
+  }
 }
 
 void metrics::add_route_counters() {
@@ -160,6 +170,30 @@ void metrics::reload_done(bool ok) {
   reloads_.Add({{"outcome", ok ? "applied" : "refused"}}).Increment();
 }
 
+void metrics::limit_refused(errc code) {
+  const char* kind = nullptr;
+  switch (code) {
+    case errc::requests_limited:
+      kind = "requests";
+      break;
+    case errc::tokens_limited:
+      kind = "tokens";
+      break;
+    case errc::budget_exhausted:
+      kind = "budget";
+      break;
+    case errc::limit_too_small:
+      kind = "never_fits";
+      break;
+    case errc::ledger_unavailable:
+      kind = "ledger";
+      break;
+    default:
+      return;
+  }
+  limit_refusals_.Add({{"kind", kind}}).Increment();
+}
+
 void metrics::set_engine(const engine_numbers& n) {
   const std::string target(n.target);
   const auto set = [&](const char* what, double value) {
@@ -175,8 +209,10 @@ void metrics::set_engine(const engine_numbers& n) {
   set("generated_tokens", n.generated_tokens);
 }
 
-std::string metrics::text() const {
-  return prometheus::TextSerializer().Serialize(registry_->Collect());
+std::string metrics::text(std::vector<prometheus::MetricFamily> more) const {
+  auto families = registry_->Collect();
+  std::move(more.begin(), more.end(), std::back_inserter(families));
+  return prometheus::TextSerializer().Serialize(families);
 }
 
 }  // namespace weir::gateway::observe

@@ -15,7 +15,9 @@
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <vector>
 
+#include "gateway/errc.hpp"
 #include "gateway/observe/route_counters.hpp"
 #include "gateway/observe/upstream_counters.hpp"
 
@@ -58,13 +60,15 @@ class metrics final {
   scrape_counters scrapes(const std::string& target);
   const route_counters& route() const noexcept { return route_; }
   void reload_done(bool ok);
+  // A request that its key's limits refused.
+  void limit_refused(errc code);
   void set_connections(double open) { connections_->Set(open); }
   void set_body_bytes(double held) { body_bytes_->Set(held); }
   void set_reply_bytes(double held) { reply_bytes_->Set(held); }
   void set_engine(const engine_numbers& n);
 
-  // Prometheus text format 0.0.4.
-  std::string text() const;
+  // Prometheus text format 0.0.4. `more`: families whose values are kept elsewhere.
+  std::string text(std::vector<prometheus::MetricFamily> more = {}) const;
 
  private:
   // The series of one label set: finding them by label maps would cost more than the rest of a short request.
@@ -105,6 +109,7 @@ class metrics final {
   prometheus::Family<prometheus::Histogram>& first_token_;
   prometheus::Family<prometheus::Gauge>& engine_gauges_;
   prometheus::Family<prometheus::Counter>& reloads_;
+  prometheus::Family<prometheus::Counter>& limit_refusals_;
   prometheus::Family<prometheus::Counter>& attempts_;
   prometheus::Family<prometheus::Counter>& upstream_connections_;
   prometheus::Family<prometheus::Counter>& retries_;

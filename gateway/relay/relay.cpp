@@ -166,6 +166,7 @@ task<void> relay_admitted(api::request_context& context, std::shared_ptr<const a
   const auto most = need_of(context, *call, *prompt, entry);
   const result<void> taken = co_await ticket.take_tokens(most);
   if (!taken) {
+    context.state.metrics.limit_refused(taken.error().code);
     co_await refuse(context, taken.error(), ticket.headers());
     co_return;
   }
@@ -242,7 +243,7 @@ error why_none(const policy::decision& decision, std::string_view model) {
   return {errc::overloaded, fmt::format("no target of '{}' is ready", model), {}};
 }
 
-task<result<std::string>> read_json_body(api::request_context& context) {
+task<result<std::string>> read_json_body(api::request_context& context, std::size_t limit_bytes) {
   const auto& fields = context.exchange.head().fields;
   const auto type = fields.find("content-type");
   if (type != fields.end() &&
@@ -250,7 +251,8 @@ task<result<std::string>> read_json_body(api::request_context& context) {
     co_return fail(errc::unsupported_media,
                    "send the body as JSON, with the header 'Content-Type: application/json'");
   }
-  const auto limit = static_cast<std::size_t>(context.snap->config.limits.body_bytes);
+  const auto general = static_cast<std::size_t>(context.snap->config.limits.body_bytes);
+  const auto limit = limit_bytes == 0 ? general : limit_bytes;
   co_return co_await context.exchange.read_body(limit);
 }
 
@@ -290,6 +292,7 @@ task<void> relay_call(api::request_context& context, std::shared_ptr<const api::
   limits::ticket ticket(context.caller, context.state.keys.money.get(), context.exchange, executor);
   const cost_report report{context.probe, ticket};
   if (const auto taken = ticket.take_request(); !taken) {
+    context.state.metrics.limit_refused(taken.error().code);
     co_await refuse(context, taken.error(), ticket.headers());
     co_return;
   }

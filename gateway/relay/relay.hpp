@@ -12,8 +12,8 @@
 
 namespace weir::gateway::relay {
 
-// The body of a POST that must be JSON, or the error to answer.
-task<result<std::string>> read_json_body(api::request_context& context);
+// A body that must be JSON, or the error to answer. `limit_bytes` 0: limits.body_bytes.
+task<result<std::string>> read_json_body(api::request_context& context, std::size_t limit_bytes = 0);
 
 // Answers `e` unless the client is gone, with these headers besides its own.
 task<void> refuse(api::request_context& context, const error& e, http::header_list headers = {});

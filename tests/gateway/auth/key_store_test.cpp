@@ -195,11 +195,12 @@ TEST_CASE("a key in the configuration file and in the ledger is a fault, whichev
   REQUIRE(ring.configure(config));
   auto second = alice();
   second.id = "key_2";
-  CHECK(ring.conflict(second));  // the file has its digest
+  CHECK(ring.claim(second));  // the file has its digest
   second.digest[0] ^= 1;
-  CHECK_FALSE(ring.conflict(second));
+  CHECK_FALSE(ring.claim(second));
+  ring.unclaim();
   second.name = "other";
-  CHECK(ring.conflict(second));
+  CHECK(ring.claim(second));
 }
 
 TEST_CASE("a rotated key opens for its grace, a revoked one never again, and both share one account") {
