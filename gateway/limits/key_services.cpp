@@ -3,9 +3,16 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include <random>
+
+#include "gateway/auth/private_file.hpp"
+#include "gateway/config/redis_url.hpp"
+
 namespace weir::gateway::limits {
 
 namespace {
+
+constexpr std::size_t k_password_bytes_max = 4096;
 
 double usd(policy::limits::usd_nano amount) {
   return static_cast<double>(amount) / static_cast<double>(policy::limits::k_usd);
@@ -38,6 +45,39 @@ std::expected<void, std::string> key_services::open(const config::auth_config& c
     refresh();
   }
   return ring.configure(config);
+}
+
+std::expected<shared::hub_settings, std::string> shared_settings(const config::redis_config& config) {
+  const auto url = config::parse_redis_url(config.url);
+  if (!url) return std::unexpected("redis.url: " + url.error());
+  shared::hub_settings out{.at = {url->host, url->port, url->tls, config.ca_file},
+                           .user = url->user,
+                           .database = url->database,
+                           .prefix = config.prefix,
+                           .timeout_ms = config.timeout_ms,
+                           .lease_ms = config.lease_ms,
+                           .refuse_when_down = config.rates_when_down == "refuse"};
+  if (config.password_file.empty()) return out;
+  auto password = auth::read_private_file(config.password_file, k_password_bytes_max);
+  if (!password) return std::unexpected("redis.password_file: " + password.error());
+  if (password->empty()) return std::unexpected("redis.password_file: is empty");
+  out.password = std::move(*password);
+  return out;
+}
+
+std::expected<void, std::string> key_services::share(const config::redis_config& config,
+                                                     const observe::shared_counters& counters) {
+  if (config.url.empty()) return {};
+  auto settings = shared_settings(config);
+  if (!settings) return std::unexpected(std::move(settings.error()));
+  if (money) settings->gateway = money->identity();
+  if (settings->gateway.empty()) {
+    std::random_device source;
+    settings->gateway = fmt::format("{:08x}{:08x}", source(), source());
+  }
+  shared = std::make_unique<shared::hub>(std::move(*settings), money.get(), counters);
+  shared->start();
+  return {};
 }
 
 }  // namespace weir::gateway::limits

@@ -8,16 +8,24 @@
 #include "gateway/auth/key_ring.hpp"
 #include "gateway/ledger/ledger.hpp"
 #include "gateway/limits/account.hpp"
+#include "gateway/shared/hub.hpp"
 
 namespace weir::gateway::limits {
+
+// What is configured, with its secrets read. The error names the setting.
+std::expected<shared::hub_settings, std::string> shared_settings(const config::redis_config& config);
 
 struct key_services {
   account_table accounts;
   auth::key_ring ring{accounts};
   std::unique_ptr<ledger::ledger> money;  // null: no ledger_dir, so neither budgets nor keys made at run time
+  std::unique_ptr<shared::hub> shared;    // null: limits are this gateway's alone; stopped before the ledger
 
   // Opens the ledger where there is a folder for it, and the keys in it. Blocks; before traffic.
   std::expected<void, std::string> open(const config::auth_config& config);
+  // Shares limits with other gateways where a store for them is configured. Behind open().
+  std::expected<void, std::string> share(const config::redis_config& config,
+                                         const observe::shared_counters& counters);
 
   // The ring follows what the ledger holds.
   void refresh() { ring.set_made(money->keys(), money->tenants()); }

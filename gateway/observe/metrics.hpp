@@ -17,6 +17,7 @@
 #include <tuple>
 
 #include "gateway/observe/route_counters.hpp"
+#include "gateway/observe/shared_counters.hpp"
 #include "gateway/observe/upstream_counters.hpp"
 
 namespace weir::gateway::observe {
@@ -57,6 +58,8 @@ class metrics final {
   upstream_counters upstream(const std::string& target);
   scrape_counters scrapes(const std::string& target);
   const route_counters& route() const noexcept { return route_; }
+  // The first call makes the series: a gateway alone has none.
+  shared_counters shared();
   void reload_done(bool ok);
   void set_connections(double open) { connections_->Set(open); }
   void set_body_bytes(double held) { body_bytes_->Set(held); }
