@@ -178,8 +178,8 @@ claim_order claim_lease::next_order(usd_nano limit, usd_nano taken, usd_nano lea
                                     std::int64_t now_ns) {
   const usd_nano chunk = chunk_of(limit);
   const bool in_use = since_ > 0 || sum > 0;
-  const usd_nano most = is_valid(now_ns) && in_use ? std::min(claim_, sum_of(taken, 2 * chunk)) : taken;
-  claim_ = std::max(taken, most);
+  const usd_nano kept = now_ns < trim_ns_ ? claim_ : sum_of(taken, sum_of(sum, 2 * chunk));
+  claim_ = is_valid(now_ns) && in_use ? std::max(taken, std::min(claim_, kept)) : taken;
   if (!is_valid(now_ns)) expires_ns_ = 0;
   claim_order out{.hold = claim_, .known = known_};
   const usd_nano room = claim_ - taken;
@@ -192,6 +192,7 @@ claim_order claim_lease::next_order(usd_nano limit, usd_nano taken, usd_nano lea
 }
 
 void claim_lease::apply(usd_nano claim, usd_nano total, std::int64_t sent_ns, std::int64_t now_ns) {
+  if (claim > sent_) trim_ns_ = now_ns + valid_ns_ / 2;
   room_ += claim - sent_;
   spare_ = room_ > 0;
   claim_ = known_ = claim;

@@ -170,6 +170,7 @@ class claim_lease final {
   bool spare_ = false;  // the claim was above what was taken then
   std::int64_t expires_ns_ = 0;
   std::int64_t heard_ns_ = 0;
+  std::int64_t trim_ns_ = 0;  // until then what was granted stays for those who waited for it
 };
 
 }  // namespace weir::policy::limits
