@@ -11,7 +11,7 @@
 
 namespace weir::gateway::observe {
 
-inline constexpr std::array<std::string_view, 4> k_leased_what{"requests", "tokens", "slots", "usd"};
+inline constexpr std::array<std::string_view, 3> k_leased_what{"requests", "tokens", "usd"};
 inline constexpr std::array<std::string_view, 3> k_shared_failures{"connect", "command", "wait"};
 enum class shared_failure : std::uint8_t { connect, command, wait };
 

@@ -282,7 +282,7 @@ void hub::count(const key_grant& got, const key_order& order) {
   const auto money = static_cast<double>(std::max<usd_nano>(0, window.claim - said.claim.hold));
   const std::array<double, observe::k_leased_what.size()> units{
       static_cast<double>(got.requests.units), static_cast<double>(got.tokens.units),
-      static_cast<double>(got.slots), money / static_cast<double>(policy::limits::k_usd)};
+      money / static_cast<double>(policy::limits::k_usd)};
   for (std::size_t i = 0; i < units.size(); ++i) {
     if (units[i] > 0) counters_.leased[i]->Increment(units[i]);
   }

@@ -235,6 +235,9 @@ key_order key_lease::next_order(ledger::ledger* money, std::int64_t now_ns) {
   if (ending_) {
     requests_.end();
     tokens_.end();
+    slots_.end();
+    day_.lease.end();
+    month_.lease.end();
   }
   if (limits_.requests_per_min > 0) {
     out.requests =

@@ -105,6 +105,7 @@ class slot_lease final {
 
   lease_answer take(std::int64_t now_ns);
   void leave() noexcept { --running_; }
+  void end() noexcept { peak_ = 0; }
 
   slot_order next_order(std::int64_t limit, std::int64_t waiting, std::int64_t now_ns);
   // `got`: how many may run here; `free`: how many more the store could have given.
@@ -153,6 +154,7 @@ class claim_lease final {
   void lost() noexcept;
   // The store starts anew.
   void forget_store() noexcept { known_ = 0; }
+  void end() noexcept { expires_ns_ = 0; }
 
   bool is_low(usd_nano limit, std::int64_t now_ns) const noexcept;
   bool has_spare() const noexcept { return spare_; }
