@@ -75,13 +75,13 @@ struct auth_config {
 
 // Where several gateways share limits and budgets.
 struct redis_config {
-  std::string url;                            // redis://[user@]host[:port][/db], rediss:// for TLS; empty: none
-  std::filesystem::path password_file;        // 0600
-  std::filesystem::path ca_file;              // PEM; empty: the system's authorities
-  std::string prefix = "weir:";               // of every key there
-  std::int64_t timeout_ms = 100;              // longest that a request waits for it
-  std::int64_t lease_ms = 2000;               // how long a gateway keeps what it does not use
-  std::string rates_when_down = "local";      // local | refuse
+  std::string url;                        // redis://[user@]host[:port][/db], rediss:// for TLS; empty: none
+  std::filesystem::path password_file;    // 0600
+  std::filesystem::path ca_file;          // PEM; empty: the system's authorities
+  std::string prefix = "weir:";           // of every key there
+  std::int64_t timeout_ms = 100;          // longest that a request waits for it
+  std::int64_t lease_ms = 2000;           // how long a gateway keeps what it does not use
+  std::string rates_when_down = "local";  // local | refuse
   mark at;
 
   friend bool operator==(const redis_config& a, const redis_config& b) {

@@ -44,8 +44,9 @@ task<shared_share::verdict> shared_share::enter(const auth::key_limits& limits) 
     if (got.answer != lease_answer::ask) co_return to_verdict(got);
     if (!hub_.up()) co_return verdict{answer::away};
     const bool answered = co_await hub_.wait(key_, lacking, by);
-    if (!answered) co_return was_answered&& hub_.up() ? verdict{answer::no_request, k_outrun_retry_ns}
-                                                      : verdict{answer::away};
+    if (!answered)
+      co_return was_answered&& hub_.up() ? verdict{answer::no_request, k_outrun_retry_ns}
+                                         : verdict{answer::away};
   }
 }
 
@@ -59,8 +60,9 @@ task<shared_share::verdict> shared_share::take_tokens(const auth::key_limits& li
     if (got.answer != lease_answer::ask) co_return to_verdict(got);
     if (!hub_.up()) co_return verdict{answer::away};
     const bool answered = co_await hub_.wait(key_, lacking, by);
-    if (!answered) co_return was_answered&& hub_.up() ? verdict{answer::no_tokens, k_outrun_retry_ns}
-                                                      : verdict{answer::away};
+    if (!answered)
+      co_return was_answered&& hub_.up() ? verdict{answer::no_tokens, k_outrun_retry_ns}
+                                         : verdict{answer::away};
   }
 }
 

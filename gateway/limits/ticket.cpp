@@ -90,11 +90,10 @@ error too_many_requests(const auth::key_limits& limits, std::int64_t retry_ns) {
 }
 
 error too_many_tokens(const auth::key_limits& limits, std::int64_t units, std::int64_t retry_ns) {
-  return refused(
-      errc::tokens_limited,
-      fmt::format("this key may use {} tokens a minute and this request up to {}; it passes in {}",
-                  limits.tokens_per_min, units, go_duration(to_ms(retry_ns) * k_ns_per_ms)),
-      to_ms(retry_ns));
+  return refused(errc::tokens_limited,
+                 fmt::format("this key may use {} tokens a minute and this request up to {}; it passes in {}",
+                             limits.tokens_per_min, units, go_duration(to_ms(retry_ns) * k_ns_per_ms)),
+                 to_ms(retry_ns));
 }
 
 }  // namespace
@@ -217,9 +216,9 @@ task<result<void>> ticket::take_tokens(const need& most) {
 task<result<ledger::reservation_id>> ticket::reserve(policy::limits::usd_nano amount,
                                                      std::shared_ptr<commit_wait> commit) {
   if (!shared_) {
-    auto got = money_->reserve(
-        account_->id(), terms_.limits, amount, request_id_,
-        [commit](std::expected<void, ledger::fault> outcome) { tell(commit, outcome); });
+    auto got =
+        money_->reserve(account_->id(), terms_.limits, amount, request_id_,
+                        [commit](std::expected<void, ledger::fault> outcome) { tell(commit, outcome); });
     if (!got) co_return std::unexpected(to_error(got.error()));
     co_return *got;
   }

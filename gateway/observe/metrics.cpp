@@ -168,8 +168,9 @@ shared_counters metrics::shared() {
     out.leased[i] = &leased.Add({{"what", std::string(k_leased_what[i])}});
   }
   out.waits = &counter("weir_shared_waits_total", "Waits of requests for an answer of the store").Add({});
-  auto& failures = counter("weir_shared_failures_total",
-                           "The store could not be reached, failed at a command, or let a request wait too long");
+  auto& failures =
+      counter("weir_shared_failures_total",
+              "The store could not be reached, failed at a command, or let a request wait too long");
   for (std::size_t i = 0; i < k_shared_failures.size(); ++i) {
     out.failures[i] = &failures.Add({{"what", std::string(k_shared_failures[i])}});
   }

@@ -16,8 +16,8 @@ inline constexpr std::array<std::string_view, 3> k_shared_failures{"connect", "c
 enum class shared_failure : std::uint8_t { connect, command, wait };
 
 struct shared_counters {
-  prometheus::Gauge* up = nullptr;          // 1: the store answers
-  prometheus::Counter* commands = nullptr;  // sent to it
+  prometheus::Gauge* up = nullptr;                                  // 1: the store answers
+  prometheus::Counter* commands = nullptr;                          // sent to it
   std::array<prometheus::Counter*, k_leased_what.size()> leased{};  // units granted to this gateway
   prometheus::Counter* waits = nullptr;                             // of requests for an answer of the store
   std::array<prometheus::Counter*, k_shared_failures.size()> failures{};

@@ -3,8 +3,8 @@
 // meet this thread only where none is left.
 //
 // When the store does not answer, nothing waits for it: the first failure (an error, no reply within
-// timeout_ms) turns up() off and wakes everybody; it is turned on by a hello that succeeded. What is leased is
-// used up meanwhile, then rates follow the configuration and budgets are refused.
+// timeout_ms) turns up() off and wakes everybody; it is turned on by a hello that succeeded. What is leased
+// is used up meanwhile, then rates follow the configuration and budgets are refused.
 //
 // One log line per change of state. No secret is in any.
 //

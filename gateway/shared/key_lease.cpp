@@ -205,7 +205,8 @@ bool key_lease::has_news(std::int64_t now_ns) {
   const std::lock_guard lock(mutex_);
   if (!waiting_.empty() || new_store_ || settled_ || needs_claim(now_ns)) return true;
   if (requests_.has_news(now_ns) || tokens_.has_news(now_ns)) return true;
-  if (requests_.is_low(per_minute(limits_.requests_per_min), now_ns) && limits_.requests_per_min > 0) return true;
+  if (requests_.is_low(per_minute(limits_.requests_per_min), now_ns) && limits_.requests_per_min > 0)
+    return true;
   if (tokens_.is_low(per_minute(limits_.tokens_per_min), now_ns) && limits_.tokens_per_min > 0) return true;
   return slots_.holds_any() && now_ns - beat_ns_ >= lease_ns_ / 4;
 }

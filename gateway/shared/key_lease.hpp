@@ -46,7 +46,7 @@ struct lack {
 };
 
 struct window_order {
-  std::string label;  // empty: nothing to say of this window
+  std::string label;   // empty: nothing to say of this window
   usd_nano limit = 0;  // 0: what was taken is made known, and nothing wanted
   policy::limits::claim_order claim;
   std::string seeds;  // "gateway=amount,...": claims of others as last seen, for a store that starts anew

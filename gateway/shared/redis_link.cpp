@@ -260,7 +260,8 @@ std::expected<std::unique_ptr<store_link>, std::string> store_link::dial(const s
   if (!s) return std::unexpected(std::move(s.error()));
   auto link = std::make_unique<redis_link>(std::move(*s));
   if (where.tls) {
-    if (auto done = link->shake_hands(where, deadline); !done) return std::unexpected(std::move(done.error()));
+    if (auto done = link->shake_hands(where, deadline); !done)
+      return std::unexpected(std::move(done.error()));
   }
   return link;
 }

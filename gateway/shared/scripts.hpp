@@ -1,5 +1,5 @@
-// What runs inside the store, in Lua 5.1, each call at once and alone. Times are the store's: gateways' clocks
-// do not matter. Integers stay exact up to 2^53: microseconds, and money up to nine million dollars.
+// What runs inside the store, in Lua 5.1, each call at once and alone. Times are the store's: gateways'
+// clocks do not matter. Integers stay exact up to 2^53: microseconds, and money up to nine million dollars.
 //
 // Keys, behind the configured prefix:
 //   site          hash: epoch, since (us), "s:GATEWAY" = its session's number
@@ -7,9 +7,9 @@
 //   c:KEY         hash: GATEWAY = "slots:until_ms"
 //   m:KEY:WINDOW  hash: GATEWAY = its claim in nano-USD; WINDOW is 2026-11-30 or 2026-11
 //
-// A store that lost its data, or a part of it, has another epoch than the gateways know, or lacks a claim that
-// it has confirmed. Then an epoch begins, in which no money is granted until every gateway had the time to
-// make its claims known again. A command of a connection that was given up may still be executed (a frozen
+// A store that lost its data, or a part of it, has another epoch than the gateways know, or lacks a claim
+// that it has confirmed. Then an epoch begins, in which no money is granted until every gateway had the time
+// to make its claims known again. A command of a connection that was given up may still be executed (a frozen
 // store reads it when it wakes up); its session's number is old by then, and it does nothing.
 #pragma once
 
@@ -36,7 +36,8 @@ return {epoch, tostring(session), math.floor((now - since) / 1000)}
 //   1 gateway, 2 epoch, 3 session, 4 lease_ms, 5 grace_ms
 //   6 limit, need, want, owed, refunds ("units:until,...") of requests; 11 of tokens
 //   16 limit, running, want of slots
-//   19 limit, hold, need, want, known, seeds ("gateway=nano,...") of the day; 25 of the month; hold -1: nothing
+//   19 limit, hold, need, want, known, seeds ("gateway=nano,...") of the day; 25 of the month; hold -1:
+//   nothing
 // Gives {0} for an old session or epoch, {2} where a claim is missing, else
 //   {1, now_us, grace_left_ms, [units, until_us, ahead_us] of requests and tokens, slots, slots free,
 //    [claim, total, {gateway, nano, ...}] of day and month}; claims and totals as text.

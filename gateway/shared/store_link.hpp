@@ -40,7 +40,8 @@ class store_link {
   virtual ~store_link() = default;
 
   // Resolves, connects and shakes hands. The error is a sentence.
-  static std::expected<std::unique_ptr<store_link>, std::string> dial(const store_address&, link_time deadline);
+  static std::expected<std::unique_ptr<store_link>, std::string> dial(const store_address&,
+                                                                      link_time deadline);
 
   // Writes commands, one per argument list, and reads as many replies.
   virtual std::expected<std::vector<store_value>, std::string> exchange(

@@ -31,8 +31,8 @@ class arguments {
 
   void add(const window_order& order) {
     const bool said = !order.label.empty();
-    for (const auto n : {order.limit, said ? order.claim.hold : -1, order.claim.need, order.claim.want,
-                         order.claim.known}) {
+    for (const auto n :
+         {order.limit, said ? order.claim.hold : -1, order.claim.need, order.claim.want, order.claim.known}) {
       add(n);
     }
     add(order.seeds);
@@ -76,10 +76,17 @@ std::vector<std::string> sync_command(const sync_context& who, const key_order& 
   const auto name = [&](std::string_view what, const std::string& label = {}) {
     return fmt::format("{}{}:{}{}{}", who.prefix, what, order.key, label.empty() ? "" : ":", label);
   };
-  std::vector<std::string> out{std::string(verb),      std::string(script),        "5",
-                               who.prefix + "site",    name("r"),                  name("c"),
-                               name("m", order.day.label), name("m", order.month.label), who.gateway,
-                               who.epoch,              who.session};
+  std::vector<std::string> out{std::string(verb),
+                               std::string(script),
+                               "5",
+                               who.prefix + "site",
+                               name("r"),
+                               name("c"),
+                               name("m", order.day.label),
+                               name("m", order.month.label),
+                               who.gateway,
+                               who.epoch,
+                               who.session};
   arguments more(out);
   more.add(who.lease_ms);
   more.add(who.grace_ms);

@@ -9,8 +9,8 @@
 // Invariants. Whatever passes here was granted by the store before, and every grant ends: units of a rate
 // `lease_ns` after they were asked for (then they go back, as far as they have not leaked away), slots too,
 // money after half of that. An order whose answer never came counts as granted there and not here. Hence over
-// t seconds, over all gateways, no more than L + (t + lease) * L / W of a rate pass; money and slots are never
-// above their limit. A gateway holds at most two chunks of L / 32 of a rate that nobody uses.
+// t seconds, over all gateways, no more than L + (t + lease) * L / W of a rate pass; money and slots are
+// never above their limit. A gateway holds at most two chunks of L / 32 of a rate that nobody uses.
 //
 // Pure: `now_ns` is a monotonic clock of the caller's; times of the store are opaque. Not thread-safe.
 #pragma once
@@ -24,9 +24,9 @@
 
 namespace weir::policy::limits {
 
-inline constexpr std::int64_t k_lease_parts = 32;        // of a limit: what is taken ahead at once
-inline constexpr std::size_t k_refunds_per_order = 32;   // more are summed up
-inline constexpr std::int64_t k_view_part = 16;          // of a lease: for so long the store is known to be empty
+inline constexpr std::int64_t k_lease_parts = 32;       // of a limit: what is taken ahead at once
+inline constexpr std::size_t k_refunds_per_order = 32;  // more are summed up
+inline constexpr std::int64_t k_view_part = 16;  // of a lease: for so long the store is known to be empty
 
 enum class lease_answer : std::uint8_t { granted, refused, ask };
 
@@ -65,7 +65,8 @@ class rate_lease final {
   // What was used beyond what was taken.
   void charge(std::int64_t units) noexcept;
 
-  // `least`, `sum`: of the units that requests wait for; 0: none waits. What is in the order is no longer here.
+  // `least`, `sum`: of the units that requests wait for; 0: none waits. What is in the order is no longer
+  // here.
   rate_order next_order(const rate& how, std::int64_t least, std::int64_t sum, std::int64_t now_ns);
   void apply(const rate_grant&, std::int64_t sent_ns, std::int64_t now_ns);
   // Everything goes back with the next order: the gateway stops.
@@ -126,10 +127,11 @@ class slot_lease final {
 
 // Money of one window. The store keeps one claim per gateway, of what it spent, reserved and may still
 // reserve; the sum of claims is never above the limit, but for what was spent already. Who consumes the claim
-// is the gateway's ledger: it checks against allowed() instead of the limit, so that nothing is counted twice.
+// is the gateway's ledger: it checks against allowed() instead of the limit, so that nothing is counted
+// twice.
 struct claim_order {
-  usd_nano hold = 0;   // what this gateway's claim is at least, whatever the others have
-  usd_nano need = 0;   // beyond it, or nothing beyond it
+  usd_nano hold = 0;  // what this gateway's claim is at least, whatever the others have
+  usd_nano need = 0;  // beyond it, or nothing beyond it
   usd_nano want = 0;
   usd_nano known = 0;  // the store has at least this claim, or it has lost something
 };
@@ -165,7 +167,7 @@ class claim_lease final {
   std::int64_t view_ns_;
   usd_nano claim_ = 0;
   usd_nano known_ = 0;
-  usd_nano sent_ = 0;   // held by the order on its way
+  usd_nano sent_ = 0;  // held by the order on its way
   usd_nano total_ = 0;
   usd_nano since_ = 0;  // reserved since the last order
   usd_nano room_ = 0;   // that was left then
