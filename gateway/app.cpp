@@ -173,7 +173,7 @@ int serve(const std::filesystem::path& config_file, const config::gateway_config
   const auto cut = drain(signals, server, std::chrono::milliseconds(grace_ms));
   server.stop();
   services.routing->close_store();
-  state.keys.shared.reset();
+  state.keys.stop_sharing();
   state.keys.money.reset();
   observe::flush_logs();
   fmt::print(stderr, "stopped, {} requests cut\n", cut);

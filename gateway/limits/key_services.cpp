@@ -7,6 +7,7 @@
 
 #include "gateway/auth/private_file.hpp"
 #include "gateway/config/redis_url.hpp"
+#include "gateway/shared/hub.hpp"
 
 namespace weir::gateway::limits {
 
@@ -34,19 +35,7 @@ void report(const ledger::recovery& found) {
   }
 }
 
-}  // namespace
-
-std::expected<void, std::string> key_services::open(const config::auth_config& config) {
-  if (!config.ledger_dir.empty()) {
-    auto opened = ledger::ledger::open({.folder = config.ledger_dir});
-    if (!opened) return std::unexpected(opened.error());
-    money = std::move(*opened);
-    report(money->recovered());
-    refresh();
-  }
-  return ring.configure(config);
-}
-
+// What is configured, with its secrets read. The error names the setting.
 std::expected<shared::hub_settings, std::string> shared_settings(const config::redis_config& config) {
   const auto url = config::parse_redis_url(config.url);
   if (!url) return std::unexpected("redis.url: " + url.error());
@@ -65,6 +54,29 @@ std::expected<shared::hub_settings, std::string> shared_settings(const config::r
   return out;
 }
 
+}  // namespace
+
+std::string check_secrets(const config::redis_config& config) {
+  if (config.url.empty()) return {};
+  const auto usable = shared_settings(config);
+  return usable ? std::string() : usable.error();
+}
+
+key_services::key_services() = default;
+
+key_services::~key_services() = default;
+
+std::expected<void, std::string> key_services::open(const config::auth_config& config) {
+  if (!config.ledger_dir.empty()) {
+    auto opened = ledger::ledger::open({.folder = config.ledger_dir});
+    if (!opened) return std::unexpected(opened.error());
+    money = std::move(*opened);
+    report(money->recovered());
+    refresh();
+  }
+  return ring.configure(config);
+}
+
 std::expected<void, std::string> key_services::share(const config::redis_config& config,
                                                      const observe::shared_counters& counters) {
   if (config.url.empty()) return {};
@@ -78,6 +90,10 @@ std::expected<void, std::string> key_services::share(const config::redis_config&
   shared = std::make_unique<shared::hub>(std::move(*settings), money.get(), counters);
   shared->start();
   return {};
+}
+
+void key_services::stop_sharing() {
+  shared.reset();
 }
 
 }  // namespace weir::gateway::limits

@@ -8,14 +8,21 @@
 #include "gateway/auth/key_ring.hpp"
 #include "gateway/ledger/ledger.hpp"
 #include "gateway/limits/account.hpp"
-#include "gateway/shared/hub.hpp"
+#include "gateway/observe/shared_counters.hpp"
+
+namespace weir::gateway::shared {
+class hub;
+}
 
 namespace weir::gateway::limits {
 
-// What is configured, with its secrets read. The error names the setting.
-std::expected<shared::hub_settings, std::string> shared_settings(const config::redis_config& config);
+// What is wrong with the secrets of shared limits, in one sentence; empty: nothing.
+std::string check_secrets(const config::redis_config& config);
 
 struct key_services {
+  key_services();
+  ~key_services();
+
   account_table accounts;
   auth::key_ring ring{accounts};
   std::unique_ptr<ledger::ledger> money;  // null: no ledger_dir, so neither budgets nor keys made at run time
@@ -26,6 +33,9 @@ struct key_services {
   // Shares limits with other gateways where a store for them is configured. Behind open().
   std::expected<void, std::string> share(const config::redis_config& config,
                                          const observe::shared_counters& counters);
+
+  // Gives back what was leased. Behind the last request, before the ledger ends.
+  void stop_sharing();
 
   // The ring follows what the ledger holds.
   void refresh() { ring.set_made(money->keys(), money->tenants()); }

@@ -8,11 +8,13 @@
 #pragma once
 
 #include <boost/asio/post.hpp>
+#include <expected>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <utility>
 
+#include "gateway/ledger/types.hpp"
 #include "gateway/task.hpp"
 
 namespace weir::gateway::limits {
@@ -37,6 +39,8 @@ struct outcome_wait {
     }
   };
 };
+
+using commit_wait = outcome_wait<std::expected<void, ledger::fault>>;
 
 // From any thread.
 template <class T>

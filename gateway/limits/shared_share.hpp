@@ -14,8 +14,6 @@
 
 namespace weir::gateway::limits {
 
-using commit_wait = outcome_wait<std::expected<void, ledger::fault>>;
-
 class shared_share final {
  public:
   // Outlived by the hub and by what the functions take.

@@ -8,6 +8,7 @@
 #include <chrono>
 
 #include "gateway/limits/rate_headers.hpp"
+#include "gateway/limits/shared_share.hpp"
 
 namespace weir::gateway::limits {
 
@@ -111,7 +112,9 @@ ticket::ticket(const auth::identity& caller, ledger::ledger* money, shared::hub*
       executor_(executor),
       request_id_(exchange.request_id()),
       revocation_(account_ == nullptr ? nullptr : std::make_shared<revocation>(&exchange)) {
-  if (account_ != nullptr && hub != nullptr) shared_.emplace(*hub, account_->id());
+  if (account_ != nullptr && hub != nullptr) {
+    shared_ = std::make_unique<shared_share>(*hub, account_->id());
+  }
 }
 
 ticket::~ticket() {

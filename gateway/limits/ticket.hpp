@@ -28,11 +28,17 @@
 #include "gateway/http/exchange.hpp"
 #include "gateway/ledger/ledger.hpp"
 #include "gateway/limits/account.hpp"
-#include "gateway/limits/shared_share.hpp"
+#include "gateway/limits/outcome_wait.hpp"
 #include "gateway/task.hpp"
 #include "policy/limits/price.hpp"
 
+namespace weir::gateway::shared {
+class hub;
+}
+
 namespace weir::gateway::limits {
+
+class shared_share;
 
 inline constexpr std::chrono::milliseconds k_commit_wait{5000};  // a disk that takes longer counts as gone
 
@@ -99,7 +105,7 @@ class ticket final : public running_request {
   const io_executor executor_;
   const std::string_view request_id_;
   const std::shared_ptr<revocation> revocation_;
-  std::optional<shared_share> shared_;
+  std::unique_ptr<shared_share> shared_;  // null: limits are this gateway's alone
   bool entered_ = false;
   bool began_ = false;
   std::int64_t prompt_tokens_ = 0;

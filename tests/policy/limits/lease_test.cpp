@@ -226,7 +226,7 @@ TEST_CASE("rates: what is not used comes back within a lease, for others to use"
   CHECK(idle.left(later) == 0);
   REQUIRE(idle.has_news(later));
   order = idle.next_order(world.how, 0, 0, later);
-  CHECK(order.want == 101);  // it was used, so that the next ones need not wait
+  CHECK(order.want == 100);  // it was used, so that the next ones need not wait
   CHECK(order.refunds.size() == 1);
   const auto got = world.store.obey(world.how, {.refunds = order.refunds}, later);
   CHECK(got.ahead_ns == 0);  // one unit leaked away long ago
