@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 
 namespace weir::gateway::shared {
@@ -50,10 +51,13 @@ std::int64_t number_in(const store_value& value) {
   return ec == std::errc() && stop == end ? out : -1;
 }
 
+// A cell is never ahead by much more than a minute and what was owed; nothing here may overflow.
+constexpr std::int64_t k_ahead_max_us = 1'000'000'000'000;
+constexpr std::int64_t k_grace_max_ms = 60'000;
+
 policy::limits::rate_grant rate_in(const std::vector<store_value>& all, std::size_t at) {
-  return {.units = number_in(all[at]),
-          .until = number_in(all[at + 1]),
-          .ahead_ns = number_in(all[at + 2]) * k_ns_per_us};
+  const auto ahead_us = std::clamp<std::int64_t>(number_in(all[at + 2]), 0, k_ahead_max_us);
+  return {.units = number_in(all[at]), .until = number_in(all[at + 1]), .ahead_ns = ahead_us * k_ns_per_us};
 }
 
 window_grant window_in(const std::vector<store_value>& all, std::size_t at) {
@@ -108,15 +112,15 @@ std::expected<key_grant, sync_failure> read_grant(const store_value& reply) {
   if (status == 2) return std::unexpected(sync_failure{failure::lost, {}});
   if (status != 1 || all.size() != k_fields) return std::unexpected(sync_failure{});
   key_grant out{.store_us = number_in(all[1]),
-                .grace_ms = number_in(all[2]),
+                .grace_ms = std::clamp<std::int64_t>(number_in(all[2]), 0, k_grace_max_ms),
                 .requests = rate_in(all, 3),
                 .tokens = rate_in(all, 6),
                 .slots = number_in(all[9]),
                 .slots_free = number_in(all[10]),
                 .day = window_in(all, 11),
                 .month = window_in(all, 14)};
-  for (const auto n : {out.requests.units, out.tokens.units, out.slots, out.day.claim, out.month.claim,
-                       out.day.total, out.month.total}) {
+  for (const auto n : {out.store_us, out.requests.units, out.tokens.units, out.slots, out.day.claim,
+                       out.month.claim, out.day.total, out.month.total}) {
     if (n < 0) return std::unexpected(sync_failure{});
   }
   return out;
