@@ -57,7 +57,8 @@ constexpr std::int64_t k_grace_max_ms = 60'000;
 
 policy::limits::rate_grant rate_in(const std::vector<store_value>& all, std::size_t at) {
   const auto ahead_us = std::clamp<std::int64_t>(number_in(all[at + 2]), 0, k_ahead_max_us);
-  return {.units = number_in(all[at]), .until = number_in(all[at + 1]), .ahead_ns = ahead_us * k_ns_per_us};
+  const auto units = std::min(number_in(all[at]), policy::limits::k_rate_max);
+  return {.units = units, .until = number_in(all[at + 1]), .ahead_ns = ahead_us * k_ns_per_us};
 }
 
 window_grant window_in(const std::vector<store_value>& all, std::size_t at) {
