@@ -99,6 +99,7 @@ void run_until_told(const sigset_t& signals, api::server_state& state, http::ser
     state.metrics.set_reply_bytes(static_cast<double>(replies.used_bytes()));
     reload.sweep();
     routing.sweep();
+    state.keys.rates.tick();
     if (signal == SIGHUP) {
       const bool applied = reload.run();
       const auto tls = applied ? server.reload_tls(0) : std::expected<void, std::string>{};
@@ -174,6 +175,7 @@ int serve(const std::filesystem::path& config_file, const config::gateway_config
   server.stop();
   services.routing->close_store();
   state.keys.stop_sharing();
+  state.keys.rates.tick(true);
   state.keys.money.reset();
   observe::flush_logs();
   fmt::print(stderr, "stopped, {} requests cut\n", cut);

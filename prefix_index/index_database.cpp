@@ -1,5 +1,6 @@
 #include "prefix_index/index_database.hpp"
 
+#include <rocksdb/memtablerep.h>
 #include <rocksdb/table.h>
 
 #include <algorithm>
@@ -23,6 +24,9 @@ rocksdb::Options database_options() {
   options.create_if_missing = true;
   options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
   options.compression = rocksdb::kNoCompression;  // keys are random
+  // Written and never read but when it is opened: no order is kept until a buffer is full.
+  options.memtable_factory = std::make_shared<rocksdb::VectorRepFactory>();
+  options.allow_concurrent_memtable_write = false;
   options.write_buffer_size = k_write_buffer_bytes;
   options.compaction_style = rocksdb::kCompactionStyleUniversal;  // fewer rewrites than by levels
   options.max_background_jobs = 1;

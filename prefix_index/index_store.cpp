@@ -1,6 +1,7 @@
 #include "prefix_index/index_store.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <limits>
 #include <mutex>
@@ -14,6 +15,8 @@ namespace weir::prefix_index {
 
 namespace {
 
+// Keys that change again within it are written once.
+constexpr std::chrono::milliseconds k_store_linger{250};
 constexpr const char* k_database_name = "prefix-index.rocksdb";
 
 }  // namespace
@@ -48,22 +51,32 @@ struct index_store::impl {
     std::vector<block_key> batch;
     std::vector<stored_replica> added;
     for (;;) {
+      std::size_t taken = 0;
       {
         std::unique_lock lock(mutex);
         wake.wait(lock, [this] { return stopping || has_work; });
         if (!has_work) break;
+        wake.wait_for(lock, k_store_linger,
+                      [this] { return stopping || hurried || queue.size() >= k_store_queue_keys_max / 2; });
         has_work = false;
+        hurried = false;
         batch.clear();
         batch.swap(queue);
         added.clear();
         added.swap(newcomers);
+        taken = batch.size();
       }
       for (const auto& replica : added) adopt(replica);
+      // Prompts that begin alike touch the same keys again and again.
+      std::sort(batch.begin(), batch.end(), [](const block_key& a, const block_key& b) {
+        return a.low != b.low ? a.low < b.low : a.high < b.high;
+      });
+      batch.erase(std::unique(batch.begin(), batch.end()), batch.end());
       for (std::size_t i = 0; i < std::max<std::size_t>(batch.size(), 1); i += k_store_batch_keys) {
         write(std::span(batch).subspan(i, std::min(k_store_batch_keys, batch.size() - i)));
       }
       const std::lock_guard lock(mutex);
-      written += batch.size();
+      written += taken;
       done.notify_all();
     }
     if (database) write({});  // the last state of the replicas
@@ -83,12 +96,15 @@ struct index_store::impl {
 
   template <typename Change>
   void give_work(Change&& change) {
+    bool tell = false;
     {
       const std::lock_guard lock(mutex);
       change();
+      // The writer sleeps on while work gathers, but for a queue that fills up.
+      tell = !has_work || queue.size() >= k_store_queue_keys_max / 2;
       has_work = true;
     }
-    wake.notify_one();
+    if (tell) wake.notify_one();
   }
 
   void changed(std::span<const block_key> keys) {
@@ -170,6 +186,7 @@ struct index_store::impl {
   std::vector<block_key> queue;
   std::vector<stored_replica> newcomers;
   bool has_work = false;     // also that a replica was cleared
+  bool hurried = false;      // somebody waits for it
   std::uint64_t queued = 0;  // keys taken in
   std::uint64_t written = 0;
   bool stopping = false;
@@ -206,6 +223,8 @@ void index_store::add(const stored_replica& replica) {
 
 void index_store::flush() {
   std::unique_lock lock(impl_->mutex);
+  impl_->hurried = true;
+  impl_->wake.notify_one();
   const auto goal = impl_->queued;
   impl_->done.wait(lock, [&] { return impl_->written >= goal; });
 }

@@ -37,6 +37,9 @@ bool has_twice_many(simdjson::dom::object object, std::string_view& twice) {
   return true;
 }
 
+constexpr std::size_t k_spare_parser_bytes_max = 1 << 20;  // of its largest document
+thread_local std::unique_ptr<simdjson::dom::parser> t_spare_parser;
+
 // Whether an object in the tree holds a key twice. Depth is bounded by the parser.
 bool find_duplicate(simdjson::dom::element element, std::string_view& twice) {
   if (element.type() == element_type::ARRAY) {
@@ -84,9 +87,19 @@ result<simdjson::dom::object> parse_object(simdjson::dom::parser& parser, const 
   return root;
 }
 
+void json_document::keep_spare::operator()(simdjson::dom::parser* parser) const noexcept {
+  std::unique_ptr<simdjson::dom::parser> owned(parser);
+  if (owned->capacity() <= k_spare_parser_bytes_max) t_spare_parser = std::move(owned);
+}
+
+std::unique_ptr<simdjson::dom::parser, json_document::keep_spare> json_document::take_parser() {
+  if (!t_spare_parser) t_spare_parser = std::make_unique<simdjson::dom::parser>();
+  return std::unique_ptr<simdjson::dom::parser, keep_spare>(t_spare_parser.release());
+}
+
 result<json_document> json_document::parse(const std::string& body) {
   json_document doc;
-  doc.parser_ = std::make_unique<simdjson::dom::parser>();
+  doc.parser_ = take_parser();
   const auto root = parse_object(*doc.parser_, body);
   if (!root) return std::unexpected(root.error());
   doc.root_ = *root;

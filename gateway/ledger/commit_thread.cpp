@@ -9,7 +9,6 @@ namespace weir::gateway::ledger {
 
 namespace {
 
-constexpr std::size_t k_settlements_lingering_max = 1024;  // then they are worth an fsync of their own
 constexpr std::int64_t k_retry_growth_max = 16;
 
 template <class... F>

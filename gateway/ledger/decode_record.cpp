@@ -44,7 +44,7 @@ std::optional<any_record> read_state(byte_reader& key, byte_reader& in) {
   r.voided = in.number<std::uint64_t>();
   r.next_charge = in.number<std::uint64_t>();
   r.spent = in.number<usd_nano>();
-  r.clock_s = in.number<std::int64_t>();
+  r.clock_s = in.number<std::int64_t>(k_label_s_last);
   if (r.next_id == 0) return std::nullopt;
   return whole(key, in, r);
 }

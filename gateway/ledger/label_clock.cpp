@@ -12,10 +12,9 @@ namespace weir::gateway::ledger {
 namespace {
 
 constexpr std::int64_t k_day_s = 86'400;
-constexpr std::int64_t k_last_s = 253'402'300'799;  // 9999-12-31T23:59:59Z, the last that the labels can name
 
 std::int64_t in_range(std::int64_t unix_s) {
-  return std::clamp<std::int64_t>(unix_s, 0, k_last_s);
+  return std::clamp<std::int64_t>(unix_s, 0, k_label_s_last);
 }
 
 std::int64_t read_clock(clockid_t clock) {

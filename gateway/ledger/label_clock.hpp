@@ -14,6 +14,7 @@ using day_number = std::int32_t;    // days since 1970-01-01
 using month_number = std::int32_t;  // months since 0000-01
 
 inline constexpr day_number k_day_last = 2'932'896;  // 9999-12-31: what a label can name
+inline constexpr std::int64_t k_label_s_last = 253'402'300'799;
 inline constexpr month_number k_month_last = 119'999;
 
 struct moment {

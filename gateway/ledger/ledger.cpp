@@ -111,7 +111,8 @@ void ledger::impl::enqueue(operation op, bool counts_here, bool is_urgent) {
   counted += counts_here ? 1 : 0;
   const bool first_urgent = is_urgent && !urgent;
   urgent = urgent || is_urgent;
-  if (first_urgent || queue.size() == 1) wake.notify_one();
+  const bool first = queue.size() == 1;
+  if (first_urgent || first || queue.size() == k_settlements_lingering_max) wake.notify_one();
 }
 
 std::expected<void, fault> ledger::put(auth::key_record record, done committed) {

@@ -70,7 +70,8 @@ class ledger final {
   // `committed` reports success; `invalid` then means that the key there is revoked, which is final.
   std::expected<void, fault> put(auth::key_record, done committed);
   std::expected<void, fault> put(auth::tenant_record, done committed);
-  // What its account spent stays. Erasing what is not there succeeds.
+  // What its account spent stays; that it was revoked is forgotten, so its id must never be issued again.
+  // Erasing what is not there succeeds.
   std::expected<void, fault> erase_key(std::string id, done committed);
   std::vector<auth::key_record> keys() const;        // by id
   std::vector<auth::tenant_record> tenants() const;  // by name

@@ -16,6 +16,9 @@
 
 namespace weir::gateway::ledger {
 
+// Settlements that nobody waits for; so many are worth an fsync of their own.
+inline constexpr std::size_t k_settlements_lingering_max = 1024;
+
 // Callbacks with what they are told, to be called without the lock.
 class answers final {
  public:

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <rocksdb/db.h>
 #include <rocksdb/env.h>
+#include <rocksdb/listener.h>
 #include <rocksdb/table.h>
 #include <rocksdb/write_batch.h>
 #include <sys/file.h>
@@ -55,6 +56,15 @@ std::unexpected<store_error> refuse_damaged(const fs::path& folder, std::string_
                   folder.string(), detail));
 }
 
+// Keeps RocksDB from going on by itself after a full disk: reopen() does, and reads everything anew.
+class no_recovery final : public rocksdb::EventListener {
+ public:
+  const char* Name() const override { return "no_recovery"; }
+  void OnErrorRecoveryBegin(rocksdb::BackgroundErrorReason, rocksdb::Status, bool* recovers) override {
+    *recovers = false;
+  }
+};
+
 rocksdb::Options database_options(rocksdb::Env* env, std::size_t write_buffer_bytes) {
   rocksdb::Options options;
   options.env = env;
@@ -68,7 +78,8 @@ rocksdb::Options database_options(rocksdb::Env* env, std::size_t write_buffer_by
   options.stats_persist_period_sec = 0;
   options.paranoid_checks = true;
   options.track_and_verify_wals_in_manifest = true;
-  options.max_bgerror_resume_count = 0;  // recovering is reopen()'s: everything is read and checked again
+  options.max_bgerror_resume_count = 0;
+  options.listeners.push_back(std::make_shared<no_recovery>());
   // A torn last record is what a power loss leaves of a batch that was never acknowledged; whether it was is
   // what the mark knows. Anything else in the log that does not match its checksum refuses to open.
   options.wal_recovery_mode = rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords;

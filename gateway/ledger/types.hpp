@@ -76,6 +76,8 @@ struct exhausted {
   usd_nano limit = 0, spent = 0, reserved = 0, wanted = 0;
   std::int64_t resets_in_s = 0;
   bool never_fits = false;  // wanted > limit: no window will ever have room
+
+  friend bool operator==(const exhausted&, const exhausted&) = default;
 };
 
 using refusal = std::variant<exhausted, fault>;

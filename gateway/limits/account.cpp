@@ -36,4 +36,9 @@ std::shared_ptr<account> account_table::of(std::string_view id) {
   return found->second;
 }
 
+void account_table::for_each(const std::function<void(const account&)>& look) const {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [id, found] : accounts_) look(*found);
+}
+
 }  // namespace weir::gateway::limits

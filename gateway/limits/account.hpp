@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -64,8 +65,11 @@ class account_table final {
   // The account of a key; a new one where there is none.
   std::shared_ptr<account> of(std::string_view id);
 
+  // Under the table's lock.
+  void for_each(const std::function<void(const account&)>& look) const;
+
  private:
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::map<std::string, std::shared_ptr<account>, std::less<>> accounts_;  // under mutex_
 };
 

@@ -71,6 +71,7 @@ std::expected<void, std::string> key_services::open(const config::auth_config& c
     auto opened = ledger::ledger::open({.folder = config.ledger_dir});
     if (!opened) return std::unexpected(opened.error());
     money = std::move(*opened);
+    rates.open(config.ledger_dir);
     report(money->recovered());
     refresh();
   }

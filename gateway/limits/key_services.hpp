@@ -8,8 +8,11 @@
 #include "gateway/auth/key_ring.hpp"
 #include "gateway/ledger/ledger.hpp"
 #include "gateway/limits/account.hpp"
-#include "gateway/observe/shared_counters.hpp"
+#include "gateway/limits/rate_checkpoint.hpp"
 
+namespace weir::gateway::observe {
+struct shared_counters;
+}
 namespace weir::gateway::shared {
 class hub;
 }
@@ -36,6 +39,8 @@ struct key_services {
 
   // Gives back what was leased. Behind the last request, before the ledger ends.
   void stop_sharing();
+
+  rate_checkpoint rates{accounts};
 
   // The ring follows what the ledger holds.
   void refresh() { ring.set_made(money->keys(), money->tenants()); }

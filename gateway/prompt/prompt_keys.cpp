@@ -63,8 +63,10 @@ bool prompt_keyer::step(std::size_t bytes_max) {
 
 bool prompt_keyer::gather() {
   parts_.clear();
+  gathered_bytes_ += chunk_bytes_;
+  const std::size_t goal = std::clamp(gathered_bytes_ / 4, k_memory_chunk_bytes_min, k_memory_chunk_bytes);
   chunk_bytes_ = 0;
-  while (!rest_.empty() && chunk_bytes_ < k_memory_chunk_bytes) {
+  while (!rest_.empty() && chunk_bytes_ < goal) {
     const prompt_segment& segment = rest_.front();
     if (segment.special >= 0) {
       add({segment.special, false, {}});
@@ -73,7 +75,7 @@ bool prompt_keyer::gather() {
       continue;
     }
     const std::string_view text = segment.text.substr(text_at_);
-    const std::size_t wanted = k_memory_chunk_bytes - chunk_bytes_;
+    const std::size_t wanted = goal - chunk_bytes_;
     const std::size_t bytes = text.size() <= wanted ? text.size() : tok_->safe_cut(text, wanted);
     add({-1, text_at_ == 0, text.substr(0, bytes)});
     chunk_bytes_ += bytes;
@@ -82,7 +84,7 @@ bool prompt_keyer::gather() {
     text_at_ = 0;
     rest_ = rest_.subspan(1);
   }
-  return chunk_bytes_ >= k_memory_chunk_bytes;
+  return chunk_bytes_ >= goal;
 }
 
 void prompt_keyer::add(const part& p) {

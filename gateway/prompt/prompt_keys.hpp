@@ -38,6 +38,9 @@ struct prompt_keys {
 // A chunk ends at the first safe cut or end of a text at least this far on. Shorter ones cost more memory,
 // longer ones tokenize more of a known prompt's last chunk, which is never remembered.
 inline constexpr std::size_t k_memory_chunk_bytes = 4096;
+// Near the beginning they are shorter, a quarter of the text so far: else short prompts would never be
+// remembered.
+inline constexpr std::size_t k_memory_chunk_bytes_min = 512;
 
 // Text without any safe cut for longer than this cannot be tokenized in steps, and is no prose or code. The
 // keys end before it; what follows only has its tokens estimated. It keeps a step below some 50 ms.
@@ -87,6 +90,7 @@ class prompt_keyer final {
   prefix_index::block_key last_;   // the newest block key, or the root
   std::vector<part> parts_;
   std::size_t chunk_bytes_ = 0;
+  std::size_t gathered_bytes_ = 0;  // in chunks before it
   keying_state state_;
   prompt_keys out_;
 };

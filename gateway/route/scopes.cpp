@@ -68,10 +68,26 @@ prefix_index::block_key scope_table::root(std::string_view model, std::string_vi
 scope_table::scope scope_table::find(const auth::identity& caller, sharing how, std::string_view model,
                                      std::string_view client_salt) {
   const std::string name = scope_name(caller, how, client_salt);
+  std::string known;
+  if (client_salt.empty()) {
+    known.reserve(name.size() + 1 + model.size());
+    known.append(name).append(1, '\0').append(model);
+    const std::lock_guard lock(mutex_);
+    if (const auto at = found_.find(known); at != found_.end()) {
+      remember(at->second.cache_salt, name);  // events name it as long as its requests come
+      return at->second;
+    }
+  }
   std::string cache_salt = auth::to_hex(auth::key_digest(salt_, "cache_salt:" + name));
   cache_salt.resize(k_cache_salt_digits);
-  remember(cache_salt, name);
-  return {root(model, {}, name), std::move(cache_salt)};
+  scope out{root(model, {}, name), std::move(cache_salt)};
+  const std::lock_guard lock(mutex_);
+  remember(out.cache_salt, name);
+  if (!known.empty()) {
+    if (found_.size() >= k_known_scopes_max) found_.clear();
+    found_.emplace(std::move(known), out);
+  }
+  return out;
 }
 
 prefix_index::block_key scope_table::shared_root(std::string_view model, std::string_view adapter) const {
@@ -79,7 +95,6 @@ prefix_index::block_key scope_table::shared_root(std::string_view model, std::st
 }
 
 void scope_table::remember(const std::string& cache_salt, const std::string& name) {
-  const std::lock_guard lock(mutex_);
   if (!names_.emplace(cache_salt, name).second) return;
   order_.push_back(cache_salt);
   if (order_.size() <= k_known_scopes_max) return;

@@ -53,11 +53,12 @@ class scope_table final {
 
  private:
   prefix_index::block_key root(std::string_view model, std::string_view adapter, std::string_view name) const;
-  void remember(const std::string& cache_salt, const std::string& name);
+  void remember(const std::string& cache_salt, const std::string& name);  // under mutex_
 
   const std::string salt_;
   mutable std::mutex mutex_;
   std::unordered_map<std::string, std::string> names_;  // by cache_salt
+  std::unordered_map<std::string, scope> found_;        // by name and model, without client salts
   std::deque<std::string> order_;                       // oldest first
 };
 

@@ -151,12 +151,44 @@ EOF
   start "$1" "${near[@]}" "$build/weir" serve --config "$dir/$1.yaml"
 }
 
+# weir with all that a request may cost: keys, rates, a budget whose reservations are synced, prompts tokenized and
+# looked up, an index on disk. One state folder and one key, made here.
+"$build/weir" keys new --secret-file "$dir/secret" --name bench >"$dir/key.txt" 2>/dev/null
+key=$(head -n 1 "$dir/key.txt")
+digest=$(sed -n 's/^ *digest: //p' "$dir/key.txt" | head -n 1)
+start_full_weir() {
+  cat >"$dir/$1.yaml" <<EOF
+listen: 127.0.0.1:0
+admin: {listen: 127.0.0.1:0}
+io_threads: 1
+log: {access: false}
+auth:
+  secret_file: $dir/secret
+  ledger_dir: $dir/$1-ledger
+  keys:
+    - name: bench
+      tenant: bench
+      digest: $digest
+      limits: {requests_per_min: 1000000000, tokens_per_min: 1000000000, concurrent: 100000, usd_per_day: 1000000000}
+routing: {state_dir: $dir/$1-state}
+targets:
+  - name: mock
+    http: {base_url: "$2/v1"}
+    cache: {checkpoint_tokens: 16253, capacity_tokens: 2560000}
+    price: {fresh_usd_per_mtok: 0.6, cached_usd_per_mtok: 0.1, output_usd_per_mtok: 2.5}
+models: [{name: mock, targets: [mock], tokenizer: $(realpath "$(dirname "$0")/../../configs/models/weir-tiny")}]
+EOF
+  start "$1" "${near[@]}" "$build/weir" serve --config "$dir/$1.yaml"
+}
+
 start_nginx nginx "$mock"
 targets=(--target "nginx=http://127.0.0.1:$port,$started")
 start_haproxy haproxy "$mock"
 targets+=(--target "haproxy=http://127.0.0.1:$port,$started")
 start_weir weir "$mock"
 targets+=(--target "weir=$(announced weir),$started")
+start_full_weir weir-full "$mock"
+targets+=(--target "weir-full=$(announced weir-full),$started")
 
 start_nginx nginx-paced "$paced"
 targets+=(--paced-target "nginx=http://127.0.0.1:$port,$started")
@@ -165,4 +197,4 @@ targets+=(--paced-target "haproxy=http://127.0.0.1:$port,$started")
 start_weir weir-paced "$paced"
 targets+=(--paced-target "weir=$(announced weir-paced),$started")
 
-"${far[@]}" "$build/weir-loadtest" bench --direct "$mock" --paced-direct "$paced" "${targets[@]}" "$@"
+"${far[@]}" "$build/weir-loadtest" bench --direct "$mock" --paced-direct "$paced" --api-key "$key" "${targets[@]}" "$@"

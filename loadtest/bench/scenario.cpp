@@ -17,6 +17,8 @@ constexpr scenario k_scenarios[] = {
     {"json-c32-constant", 32, k_small, variation::none, false, false, "2 KB body, the same"},
     {"json-c32-tail", 32, k_small, variation::tail, false, false, "2 KB body, the last 200 bytes differ"},
     {"json-c32-unique", 32, k_small, variation::all, false, false, "2 KB body, all differs"},
+    {"json-c512-tail", 512, k_small, variation::tail, false, false, "2 KB body, the last 200 bytes differ"},
+    {"json-c512-unique", 512, k_small, variation::all, false, false, "2 KB body, all differs"},
     {"stream64-c1", 1, k_small, variation::none, true, false,
      "64 events as fast as they come, one connection"},
     {"stream64-c32", 32, k_small, variation::none, true, false, "64 events as fast as they come"},

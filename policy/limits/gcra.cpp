@@ -58,6 +58,18 @@ void gcra_cell::charge(const rate& how, std::int64_t units, std::int64_t now_ns)
   }
 }
 
+std::int64_t gcra_cell::empty_in_ns(std::int64_t now_ns) const noexcept {
+  const std::int64_t ahead = empty_at_.load(std::memory_order_relaxed) / k_ticks_per_ns - now_ns;
+  return std::max<std::int64_t>(0, ahead);
+}
+
+void gcra_cell::restore(std::int64_t empty_in_ns, std::int64_t now_ns) noexcept {
+  const std::int64_t wanted = (now_ns + std::max<std::int64_t>(0, empty_in_ns)) * k_ticks_per_ns;
+  std::int64_t seen = empty_at_.load(std::memory_order_relaxed);
+  while (seen < wanted && !empty_at_.compare_exchange_weak(seen, wanted, std::memory_order_relaxed)) {
+  }
+}
+
 level gcra_cell::look(const rate& how, std::int64_t now_ns) const noexcept {
   return level_of(how, empty_at_.load(std::memory_order_relaxed), now_ns * k_ticks_per_ns);
 }

@@ -52,6 +52,10 @@ class gcra_cell final {
   // What was used beyond what was taken; never refused, the next ones wait for it.
   void charge(const rate& how, std::int64_t units, std::int64_t now_ns) noexcept;
 
+  // What lies ahead of now, to be restored after a restart; restoring never shortens it.
+  std::int64_t empty_in_ns(std::int64_t now_ns) const noexcept;
+  void restore(std::int64_t empty_in_ns, std::int64_t now_ns) noexcept;
+
   level look(const rate& how, std::int64_t now_ns) const noexcept;
 
  private:

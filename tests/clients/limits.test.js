@@ -145,6 +145,23 @@ describe('limits: requests', {timeout: 120_000}, () => {
       await sleep(150);
     }
   });
+
+  test('a restart does not make minutes new', async (t) => {
+    const upstream = await upstreamOf(t, used(PLAIN));
+    const dir = folderOf(t);
+    const change = withKeys(t, {a: limited({requests_per_min: 20})});
+    const first = await startRelay([target(upstream)], (config) => change(config, dir));
+    for (let i = 0; i < 20; ++i) assert.equal((await chat(first, 'a')).status, 200);
+    await sleep(3_100); // a checkpoint is written every two seconds
+    first.child.kill('SIGKILL');
+    await first.ended;
+    const again = await relayOf(t, [target(upstream)], () => ({...first.config}));
+    const statuses = [];
+    for (let i = 0; i < 20; ++i) statuses.push((await chat(again, 'a')).status);
+    const passed = statuses.filter((s) => s === 200).length;
+    t.diagnostic(`${passed} of 20 passed again`);
+    assert.ok(passed <= 5, `${statuses}`);
+  });
 });
 
 describe('limits: tokens', {timeout: 120_000}, () => {

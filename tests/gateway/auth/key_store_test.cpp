@@ -11,6 +11,7 @@
 #include "gateway/auth/authenticate.hpp"
 #include "gateway/auth/key_ring.hpp"
 #include "gateway/limits/account.hpp"
+#include "gateway/limits/rate_checkpoint.hpp"
 #include "tests/support/temp_dir.hpp"
 
 namespace weir::gateway::auth {
@@ -241,6 +242,33 @@ TEST_CASE("revoking ends what runs and lets nothing enter") {
   account.leave(c);
   CHECK(account.running() == 0);
   CHECK_FALSE(account.enter(a, 0));
+}
+
+TEST_CASE("used minutes are written and read; a damaged file changes nothing") {
+  constexpr std::int64_t k_s = 1'000'000'000;
+  const policy::limits::rate how{.limit = 60};
+  limits::account_table before;
+  REQUIRE(before.of("key 1")->requests.take(how, 40, 100 * k_s).allowed);
+  REQUIRE(before.of("key_2")->tokens.take(how, 10, 100 * k_s).allowed);
+  before.of("idle");
+  const auto text = limits::write_rates(before, 100 * k_s, 1'000'000);
+  CHECK(text.find("idle") == std::string::npos);
+  limits::account_table after;
+  REQUIRE(limits::read_rates(text, after, 5 * k_s, 1'015'000));
+  CHECK(after.of("key 1")->requests.look(how, 5 * k_s).remaining == 35);
+  CHECK(after.of("key_2")->tokens.look(how, 5 * k_s).remaining == 60);
+  // A clock that went back gives nothing back.
+  limits::account_table back;
+  REQUIRE(limits::read_rates(text, back, 5 * k_s, 1));
+  CHECK(back.of("key 1")->requests.look(how, 5 * k_s).remaining == 20);
+  for (const std::string bad : {"", "weir-rates 2 1\n", "weir-rates 1 x\n", "weir-rates 1 -5\n", "\xff\n"}) {
+    CHECK_FALSE(limits::read_rates(bad, after, 0, 0));
+  }
+  limits::account_table odd;
+  CHECK(limits::read_rates("weir-rates 1 1\n9223372036854775807 1 a\n1 99999999999999999999 b\n1\n\nx y z\n",
+                           odd, 5 * k_s, 1));
+  CHECK(odd.of("a")->requests.look(how, 5 * k_s).remaining == 0);
+  CHECK(odd.of("b")->tokens.look(how, 5 * k_s).remaining == 60);
 }
 
 TEST_CASE("tenants have the weight that the file says, else the ledger's, else one") {

@@ -154,6 +154,18 @@ TEST_CASE("a charge beyond what was taken delays the next ones") {
   CHECK(refused.retry_ns == 121 * k_s);
 }
 
+TEST_CASE("what was used lives through a restart, less the time that went by") {
+  gcra_cell before;
+  const rate how{.limit = 60};
+  REQUIRE(before.take(how, 50, 100 * k_s).allowed);
+  CHECK(before.empty_in_ns(120 * k_s) == 30 * k_s);
+  gcra_cell after;
+  after.restore(before.empty_in_ns(120 * k_s), 7 * k_s);
+  CHECK(after.look(how, 7 * k_s).remaining == 30);
+  after.restore(0, 7 * k_s);
+  CHECK(after.look(how, 7 * k_s).remaining == 30);
+}
+
 TEST_CASE("extreme units and times neither overflow nor pass") {
   gcra_cell cell;
   const rate how{.limit = k_rate_max};

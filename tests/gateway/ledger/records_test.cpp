@@ -1,0 +1,111 @@
+#include "gateway/ledger/records.hpp"
+
+#include <catch2/catch.hpp>
+
+namespace weir::gateway::ledger {
+
+namespace {
+
+auth::key_record sample_key() {
+  auth::key_record key{.id = "key_0123456789abcdef01234567",
+                       .name = "build farm",
+                       .tenant = "acme",
+                       .previous_until_s = 1'800'000'000,
+                       .created_s = 1'796'040'000,
+                       .revoked = true};
+  key.digest.fill(0xd1);
+  key.previous_digest.emplace().fill(0xd0);
+  key.terms = {.models = {"kimi-linear", "k3"},
+               .limits = {.requests_per_min = 60,
+                          .tokens_per_min = 1'000'000,
+                          .concurrent = 8,
+                          .usd_per_day = 25 * policy::limits::k_usd,
+                          .usd_per_month = 500 * policy::limits::k_usd},
+               .residency = auth::residency::local_only,
+               .priority = auth::priority_class::high,
+               .sharing = auth::key_sharing::site,
+               .shadow = true};
+  return key;
+}
+
+std::vector<any_record> samples() {
+  return {state_record{.commit = 9,
+                       .next_id = 8,
+                       .settled = 3,
+                       .charged = 2,
+                       .voided = 1,
+                       .next_charge = 2,
+                       .spent = 77,
+                       .clock_s = 1'796'040'000},
+          stored_account{.account = "key_1", .record = {.reservations = 7, .ended = 6, .spent = 77}},
+          stored_window{.account = "key_1", .unit = window_unit::day, .label = 20'787, .spent = 70},
+          stored_window{.account = "key_1", .unit = window_unit::month, .label = 24'322, .spent = 77},
+          stored_reservation{.id = 7,
+                             .record = {.account = "key_1",
+                                        .request_id = "req-1",
+                                        .amount = 5,
+                                        .day = 20'787,
+                                        .month = 24'322,
+                                        .reserved_at_s = 1'796'040'000}},
+          stored_charge{.place = 1,
+                        .record = {.id = 3,
+                                   .account = "key_1",
+                                   .request_id = "",
+                                   .amount = 5,
+                                   .reserved_at_s = 1,
+                                   .charged_at_s = 2}},
+          sample_key(),
+          auth::key_record{.id = "k"},
+          auth::tenant_record{.name = "acme", .weight = 3}};
+}
+
+}  // namespace
+
+TEST_CASE("every record is read as it was written") {
+  for (const auto& record : samples()) {
+    const auto stored = encode(record);
+    const auto read = decode(stored.key, *stored.value);
+    REQUIRE(read);
+    CHECK(read->index() == record.index());
+    const auto again = encode(*read);
+    CHECK(again.key == stored.key);
+    CHECK(again.value == stored.value);
+  }
+  const auto stored = encode(sample_key());
+  CHECK(std::get<auth::key_record>(*decode(stored.key, *stored.value)) == sample_key());
+}
+
+TEST_CASE("no flipped bit, lost byte or foreign key is read") {
+  for (const auto& record : samples()) {
+    const auto stored = encode(record);
+    const auto& value = *stored.value;
+    for (std::size_t bit = 0; bit < value.size() * 8; ++bit) {
+      auto flipped = value;
+      flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ (1 << bit % 8));
+      if (decode(stored.key, flipped)) FAIL("record " << record.index() << " bit " << bit);
+    }
+    for (std::size_t size = 0; size < value.size(); ++size) {
+      if (decode(stored.key, value.substr(0, size))) FAIL("record " << record.index() << " cut to " << size);
+    }
+    CHECK_FALSE(decode(stored.key + "x", value));
+    CHECK_FALSE(decode("", value));
+  }
+}
+
+TEST_CASE("a key that the format cannot hold is not storable") {
+  CHECK(is_storable(sample_key()));
+  const auto refused = [](auto change) {
+    auto key = sample_key();
+    change(key);
+    return !is_storable(key);
+  };
+  CHECK(refused([](auto& k) { k.id.clear(); }));
+  CHECK(refused([](auto& k) { k.id.assign(k_account_bytes_max + 1, 'x'); }));
+  CHECK(refused([](auto& k) { k.name.assign(k_text_bytes_max + 1, 'x'); }));
+  CHECK(refused([](auto& k) { k.terms.models.assign(k_models_max + 1, "m"); }));
+  CHECK(refused([](auto& k) { k.terms.models.emplace_back(); }));
+  CHECK(refused([](auto& k) { k.terms.limits.usd_per_day = -1; }));
+  CHECK_FALSE(is_storable(auth::tenant_record{.name = "t", .weight = 0}));
+}
+
+}  // namespace weir::gateway::ledger
