@@ -174,6 +174,7 @@ int serve(const std::filesystem::path& config_file, const config::gateway_config
   const auto cut = drain(signals, server, std::chrono::milliseconds(grace_ms));
   server.stop();
   services.routing->close_store();
+  state.keys.stop_sharing();
   state.keys.rates.tick(true);
   state.keys.close();
   observe::flush_logs();

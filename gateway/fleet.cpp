@@ -283,6 +283,7 @@ std::string check_credentials(const config::gateway_config& config) {
   limits::account_table accounts;
   if (const auto usable = read_admin_key(config); !usable) return usable.error();
   if (const auto usable = auth::key_ring(accounts).configure(config.auth); !usable) return usable.error();
+  if (auto why = limits::check_secrets(config.redis); !why.empty()) return why;
   for (const auto& target : config.targets) {
     if (!target.is_http) continue;
     if (const auto usable = upstream::check_credentials(target); !usable) {

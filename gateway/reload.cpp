@@ -31,6 +31,7 @@ std::string needs_restart(const config::gateway_config& running, const config::g
   compare("limits.keep_alive_idle_ms", a.keep_alive_idle_ms, b.keep_alive_idle_ms);
   compare("limits.write_idle_timeout_ms", a.write_idle_timeout_ms, b.write_idle_timeout_ms);
   compare("auth.ledger_dir", running.auth.ledger_dir, wanted.auth.ledger_dir);
+  compare("redis", running.redis, wanted.redis);
   compare("routing.state_dir", running.routing.state_dir, wanted.routing.state_dir);
   compare("routing.index_bytes", running.routing.index_bytes, wanted.routing.index_bytes);
   compare("routing.prompt_memory_bytes", running.routing.prompt_memory_bytes,
@@ -40,6 +41,7 @@ std::string needs_restart(const config::gateway_config& running, const config::g
 
 std::expected<void, std::string> reloader::start(const config::gateway_config& config) {
   if (auto opened = services_.keys.open(config.auth); !opened) return opened;
+  if (auto shared = services_.keys.share(config.redis, services_.metrics.shared()); !shared) return shared;
   auto first = build_snapshot(config, nullptr, services_);
   if (!first) return std::unexpected(first.error());
   holder_.set(std::move(*first));

@@ -73,6 +73,24 @@ struct auth_config {
   mark at;
 };
 
+// Where several gateways share limits and budgets.
+struct redis_config {
+  std::string url;                        // redis://[user@]host[:port][/db], rediss:// for TLS; empty: none
+  std::filesystem::path password_file;    // 0600
+  std::filesystem::path ca_file;          // PEM; empty: the system's authorities
+  std::string prefix = "weir:";           // of every key there
+  std::int64_t timeout_ms = 100;          // longest that a request waits for it
+  std::int64_t lease_ms = 2000;           // how long a gateway keeps what it does not use
+  std::string rates_when_down = "local";  // local | refuse
+  mark at;
+
+  friend bool operator==(const redis_config& a, const redis_config& b) {
+    return a.url == b.url && a.password_file == b.password_file && a.ca_file == b.ca_file &&
+           a.prefix == b.prefix && a.timeout_ms == b.timeout_ms && a.lease_ms == b.lease_ms &&
+           a.rates_when_down == b.rates_when_down;
+  }
+};
+
 struct engine_target_config {
   std::filesystem::path model_dir;
   std::string backend = "cpu";  // cpu | reference
@@ -203,6 +221,7 @@ struct gateway_config {
   std::int64_t io_threads = 0;  // 0 = cores
   limits_config limits;
   auth_config auth;
+  redis_config redis;
   log_config log;
   routing_config routing;
   std::vector<policy::rule> rules;

@@ -110,6 +110,7 @@ void read_top(map_reader& in, gateway_config& out) {
   in.integer("io_threads", out.io_threads, {0, 1024});
   in.map("limits", [&](map_reader& m) { read_limits(m, out.limits); });
   in.map("auth", [&](map_reader& m) { read_auth(m, out.auth); });
+  in.map("redis", [&](map_reader& m) { read_redis(m, out.redis); });
   in.map("log", [&](map_reader& m) {
     m.choice("level", out.log.level, {"debug", "info", "warn", "error"});
     m.flag("access", out.log.access);

@@ -1,6 +1,7 @@
 #include "gateway/config/read_keys.hpp"
 
 #include "gateway/auth/key_text.hpp"
+#include "gateway/config/redis_url.hpp"
 #include "policy/limits/gcra.hpp"
 
 namespace weir::gateway::config {
@@ -58,6 +59,30 @@ void read_auth(map_reader& in, auth_config& out) {
     m.integer("weight", tenant.weight, {1, auth::k_weight_max});
     out.tenants.push_back(std::move(tenant));
   });
+}
+
+void read_redis(map_reader& in, redis_config& out) {
+  out.at = in.at();
+  in.text("url", out.url);
+  in.file_path("password_file", out.password_file);
+  in.file_path("ca_file", out.ca_file);
+  in.text("prefix", out.prefix);
+  in.integer("timeout_ms", out.timeout_ms, {1, 10'000});
+  in.integer("lease_ms", out.lease_ms, {100, 60'000});
+  in.choice("rates_when_down", out.rates_when_down, {"local", "refuse"});
+  if (out.url.empty()) {
+    in.fail("url", "needs the store's address, as redis://host:6379");
+    return;
+  }
+#ifndef WEIR_REDIS
+  in.fail("url", "this weir was built without Redis; build it with libhiredis-dev (WEIR_REDIS=ON)");
+#endif
+  const auto url = parse_redis_url(out.url);
+  if (!url) in.fail("url", url.error());
+  if (url && !url->tls && !out.ca_file.empty()) in.fail("ca_file", "belongs to rediss:// addresses");
+  if (url && !url->user.empty() && out.password_file.empty()) {
+    in.fail("password_file", "the user in redis.url needs one");
+  }
 }
 
 }  // namespace weir::gateway::config

@@ -6,5 +6,6 @@
 namespace weir::gateway::config {
 
 void read_auth(map_reader& in, auth_config& out);
+void read_redis(map_reader& in, redis_config& out);
 
 }  // namespace weir::gateway::config

@@ -26,6 +26,7 @@ class checker {
     check_models();
     check_rules();
     check_keys();
+    check_redis();
     return std::move(faults_);
   }
 
@@ -218,6 +219,18 @@ class checker {
              alias ? fmt::format("'{}' is an alias; write the model's name", model)
                    : fmt::format("no model named '{}'", model));
       }
+    }
+  }
+
+  void check_redis() {
+    const auto& redis = config_.redis;
+    check_file(redis.password_file, redis.at, "redis.password_file");
+    check_file(redis.ca_file, redis.at, "redis.ca_file");
+    for (const char c : redis.prefix) {
+      if (c <= 0x20 || c >= 0x7f) return fail(redis.at, "redis.prefix", "only printable ASCII without space");
+    }
+    if (redis.prefix.size() > k_name_bytes_max) {
+      fail(redis.at, "redis.prefix", fmt::format("longer than {} bytes", k_name_bytes_max));
     }
   }
 

@@ -79,6 +79,7 @@ ledger::impl::impl(settings with, std::unique_ptr<store> opened, contents on_dis
       disk(std::move(opened)),
       labels(std::move(clock_in)),
       found(std::move(found_in)),
+      identity(disk->identity()),
       live(on_disk.sums),
       keys(on_disk.keys),
       tenants(on_disk.tenants),
@@ -206,6 +207,21 @@ spend ledger::spent(const std::string& account) const {
   }
   return {.day = spend_of(day, day_label(now.day), now.day_resets_in_s),
           .month = spend_of(month, month_label(now.month), now.month_resets_in_s)};
+}
+
+std::int32_t ledger::today() const {
+  return impl_->labels.now().day;
+}
+
+std::vector<std::string> ledger::accounts() const {
+  const std::lock_guard lock(impl_->mutex);
+  std::vector<std::string> out;
+  for (const auto& [name, account] : impl_->live.accounts()) out.push_back(name);
+  return out;
+}
+
+const std::string& ledger::identity() const noexcept {
+  return impl_->identity;
 }
 
 spend_history ledger::history(const std::string& account) const {

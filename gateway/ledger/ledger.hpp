@@ -89,6 +89,10 @@ class ledger final {
   void settle(reservation_id, usd_nano actual, done committed = {});
 
   spend spent(const std::string& account) const;
+  std::int32_t today() const;                 // days since 1970-01-01 of the window that reserve() takes
+  std::vector<std::string> accounts() const;  // that ever spent or reserved something
+  // Letters and digits, the same for as long as the folder is.
+  const std::string& identity() const noexcept;
   spend_history history(const std::string& account) const;
 
   const recovery& recovered() const noexcept;        // by this open()

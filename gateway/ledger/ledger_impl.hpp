@@ -60,6 +60,7 @@ struct ledger::impl {
   std::unique_ptr<store> disk;
   label_clock labels;
   recovery found;
+  const std::string identity;
 
   mutable std::mutex mutex;
   std::condition_variable wake;

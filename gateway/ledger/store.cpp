@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <cctype>
 #include <cerrno>
 #include <cstring>
 #include <system_error>
@@ -290,6 +291,13 @@ std::expected<contents, store_error> store::reopen() {
   if (auto space = probe_space(); !space) return std::unexpected(std::move(space.error()));
   database_.reset();
   return load();
+}
+
+std::string store::identity() const {
+  std::string name;
+  if (!database_->GetDbIdentity(name).ok()) return {};
+  std::erase_if(name, [](unsigned char c) { return std::isalnum(c) == 0; });
+  return name;
 }
 
 }  // namespace weir::gateway::ledger

@@ -54,6 +54,9 @@ class store final {
   // fit; refuses (failed) when acknowledged batches are missing.
   std::expected<contents, store_error> reopen();
 
+  // RocksDB's own name of the database, letters and digits of it.
+  std::string identity() const;
+
  private:
   store(place, int lock_file);
   std::expected<contents, store_error> load();

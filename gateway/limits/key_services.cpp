@@ -3,11 +3,19 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include <random>
+
+#include "gateway/auth/private_file.hpp"
+#include "gateway/config/redis_url.hpp"
+#include "gateway/shared/hub.hpp"
+
 namespace weir::gateway::limits {
 
 namespace {
 
 using policy::limits::to_usd;
+
+constexpr std::size_t k_password_bytes_max = 4096;
 
 void report(const ledger::recovery& found) {
   if (found.clock_behind_s > 0) {
@@ -25,7 +33,36 @@ void report(const ledger::recovery& found) {
   }
 }
 
+// What is configured, with its secrets read. The error names the setting.
+std::expected<shared::hub_settings, std::string> shared_settings(const config::redis_config& config) {
+  const auto url = config::parse_redis_url(config.url);
+  if (!url) return std::unexpected("redis.url: " + url.error());
+  shared::hub_settings out{.at = {url->host, url->port, url->tls, config.ca_file},
+                           .user = url->user,
+                           .database = url->database,
+                           .prefix = config.prefix,
+                           .timeout_ms = config.timeout_ms,
+                           .lease_ms = config.lease_ms,
+                           .refuse_when_down = config.rates_when_down == "refuse"};
+  if (config.password_file.empty()) return out;
+  auto password = auth::read_private_file(config.password_file, k_password_bytes_max);
+  if (!password) return std::unexpected("redis.password_file: " + password.error());
+  if (password->empty()) return std::unexpected("redis.password_file: is empty");
+  out.password = std::move(*password);
+  return out;
+}
+
 }  // namespace
+
+std::string check_secrets(const config::redis_config& config) {
+  if (config.url.empty()) return {};
+  const auto usable = shared_settings(config);
+  return usable ? std::string() : usable.error();
+}
+
+key_services::key_services() = default;
+
+key_services::~key_services() = default;
 
 std::expected<void, std::string> key_services::open(const config::auth_config& config) {
   if (!config.ledger_dir.empty()) {
@@ -44,6 +81,25 @@ std::expected<void, std::string> key_services::open(const config::auth_config& c
 void key_services::close() {
   writer.reset();
   money.reset();
+}
+
+std::expected<void, std::string> key_services::share(const config::redis_config& config,
+                                                     const observe::shared_counters& counters) {
+  if (config.url.empty()) return {};
+  auto settings = shared_settings(config);
+  if (!settings) return std::unexpected(std::move(settings.error()));
+  if (money) settings->gateway = money->identity();
+  if (settings->gateway.empty()) {
+    std::random_device source;
+    settings->gateway = fmt::format("{:08x}{:08x}", source(), source());
+  }
+  shared = std::make_unique<shared::hub>(std::move(*settings), money.get(), counters);
+  shared->start();
+  return {};
+}
+
+void key_services::stop_sharing() {
+  shared.reset();
 }
 
 }  // namespace weir::gateway::limits

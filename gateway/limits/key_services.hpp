@@ -11,16 +11,36 @@
 #include "gateway/limits/key_writer.hpp"
 #include "gateway/limits/rate_checkpoint.hpp"
 
+namespace weir::gateway::observe {
+struct shared_counters;
+}
+namespace weir::gateway::shared {
+class hub;
+}
+
 namespace weir::gateway::limits {
 
+// What is wrong with the secrets of shared limits, in one sentence; empty: nothing.
+std::string check_secrets(const config::redis_config& config);
+
 struct key_services {
+  key_services();
+  ~key_services();
+
   account_table accounts;
   auth::key_ring ring{accounts};
   std::unique_ptr<ledger::ledger> money;  // null: no ledger_dir, so neither budgets nor keys made at run time
   std::unique_ptr<key_writer> writer;     // as money
+  std::unique_ptr<shared::hub> shared;    // null: limits are this gateway's alone; stopped before the ledger
 
   // Opens the ledger where there is a folder for it, and the keys in it. Blocks; before traffic.
   std::expected<void, std::string> open(const config::auth_config& config);
+  // Shares limits with other gateways where a store for them is configured. Behind open().
+  std::expected<void, std::string> share(const config::redis_config& config,
+                                         const observe::shared_counters& counters);
+
+  // Gives back what was leased. Behind the last request, before the ledger ends.
+  void stop_sharing();
 
   rate_checkpoint rates{accounts};
 

@@ -8,6 +8,7 @@
 
 #include "gateway/awaited.hpp"
 #include "gateway/limits/rate_headers.hpp"
+#include "gateway/limits/shared_share.hpp"
 
 namespace weir::gateway::limits {
 
@@ -18,6 +19,7 @@ using policy::limits::rate;
 constexpr std::int64_t k_ns_per_ms = 1'000'000;
 constexpr std::int64_t k_ms_per_s = 1000;
 constexpr std::int64_t k_busy_retry_ms = 1000;    // when one of the running ones may have ended
+constexpr std::int64_t k_shared_retry_ms = 1000;  // when a store that was away for a moment is back
 constexpr std::int64_t k_ledger_retry_ms = 5000;  // a full disk that got space again is noticed by then
 
 rate per_minute(std::int64_t limit) noexcept {
@@ -64,6 +66,32 @@ error to_error(const ledger::refusal& why) {
   return ledger_away();
 }
 
+error limits_away() {
+  return refused(errc::ledger_unavailable,
+                 "limits cannot be checked right now, so that keys with limits wait; retry in a moment",
+                 k_shared_retry_ms);
+}
+
+error too_many_at_once(const auth::key_limits& limits) {
+  return refused(errc::requests_limited,
+                 fmt::format("this key may run {} requests at once, and they all run", limits.concurrent),
+                 k_busy_retry_ms);
+}
+
+error too_many_requests(const auth::key_limits& limits, std::int64_t retry_ns) {
+  return refused(errc::requests_limited,
+                 fmt::format("this key may send {} requests a minute; the next one passes in {}",
+                             limits.requests_per_min, go_duration(to_ms(retry_ns) * k_ns_per_ms)),
+                 to_ms(retry_ns));
+}
+
+error too_many_tokens(const auth::key_limits& limits, std::int64_t units, std::int64_t retry_ns) {
+  return refused(errc::tokens_limited,
+                 fmt::format("this key may use {} tokens a minute and this request up to {}; it passes in {}",
+                             limits.tokens_per_min, units, go_duration(to_ms(retry_ns) * k_ns_per_ms)),
+                 to_ms(retry_ns));
+}
+
 }  // namespace
 
 // Reaches the exchange only while it lives, and only on its thread.
@@ -71,21 +99,27 @@ struct ticket::revocation {
   http::exchange* exchange;
 };
 
-ticket::ticket(const auth::identity& caller, ledger::ledger* money, http::exchange& exchange,
-               io_executor executor)
+ticket::ticket(const auth::identity& caller, ledger::ledger* money, shared::hub* hub,
+               http::exchange& exchange, io_executor executor)
     : terms_(*caller.terms),
       account_(caller.account.get()),
       money_(money),
       executor_(executor),
       request_id_(exchange.request_id()),
-      revocation_(account_ == nullptr ? nullptr : std::make_shared<revocation>(&exchange)) {}
+      revocation_(account_ == nullptr ? nullptr : std::make_shared<revocation>(&exchange)) {
+  if (account_ != nullptr && hub != nullptr) {
+    shared_ = std::make_unique<shared_share>(*hub, account_->id());
+  }
+}
 
 ticket::~ticket() {
   if (revocation_) revocation_->exchange = nullptr;
   if (entered_) account_->leave(*this);
   const auto tokens = used();
   settle_tokens(tokens.total());
-  if (reservation_) money_->settle(*reservation_, cost().amount);
+  if (!reservation_) return;
+  money_->settle(*reservation_, cost().amount);
+  if (shared_) shared_->settled_money();
 }
 
 void ticket::end_soon() noexcept {
@@ -94,59 +128,102 @@ void ticket::end_soon() noexcept {
   });
 }
 
-result<void> ticket::take_request() {
-  if (account_ == nullptr) return {};
-  const auto& limits = terms_.limits;
-  if (!account_->enter(*this, limits.concurrent)) {
-    if (account_->revoked()) return fail(errc::invalid_key, "this API key is not valid here");
-    return std::unexpected(
-        refused(errc::requests_limited,
-                fmt::format("this key may run {} requests at once, and they all run", limits.concurrent),
-                k_busy_retry_ms));
+result<void> ticket::enter() {
+  if (account_->enter(*this, terms_.limits.concurrent)) {
+    entered_ = true;
+    return {};
   }
-  entered_ = true;
-  if (limits.requests_per_min == 0) return {};
-  const auto got = account_->requests.take(per_minute(limits.requests_per_min), 1, cell_now_ns());
-  request_level_ = got.after;
-  if (got.allowed) return {};
-  return std::unexpected(
-      refused(errc::requests_limited,
-              fmt::format("this key may send {} requests a minute; the next one passes in {}",
-                          limits.requests_per_min, go_duration(to_ms(got.retry_ns) * k_ns_per_ms)),
-              to_ms(got.retry_ns)));
+  if (account_->revoked()) return fail(errc::invalid_key, "this API key is not valid here");
+  return std::unexpected(too_many_at_once(terms_.limits));
 }
 
-result<void> ticket::take_of_minute(std::int64_t units) {
+// Whether the store's leases have decided; false: this gateway's cells do.
+task<result<bool>> ticket::take_shared_request() {
+  const auto& limits = terms_.limits;
+  if (!shared_ || (limits.requests_per_min == 0 && limits.concurrent == 0)) co_return false;
+  const auto got = co_await shared_->enter(limits);
+  switch (got.what) {
+    case shared_share::answer::granted:
+      co_return true;
+    case shared_share::answer::no_slot:
+      co_return std::unexpected(too_many_at_once(limits));
+    case shared_share::answer::away:
+      if (shared_->refuses_when_down()) co_return std::unexpected(limits_away());
+      co_return false;
+    default:
+      if (limits.requests_per_min > 0) request_level_ = shared_->look_requests(limits);
+      co_return std::unexpected(too_many_requests(limits, got.retry_ns));
+  }
+}
+
+task<result<void>> ticket::take_request() {
+  if (account_ == nullptr) co_return result<void>{};
+  if (auto entered = enter(); !entered) co_return entered;
+  const result<bool> shared = co_await take_shared_request();
+  if (!shared) co_return std::unexpected(shared.error());
+  const auto& limits = terms_.limits;
+  if (limits.requests_per_min == 0) co_return result<void>{};
+  const auto got = account_->requests.take(per_minute(limits.requests_per_min), 1, cell_now_ns());
+  request_level_ = *shared ? shared_->look_requests(limits) : got.after;
+  if (got.allowed || *shared) co_return result<void>{};
+  co_return std::unexpected(too_many_requests(limits, got.retry_ns));
+}
+
+task<result<bool>> ticket::take_shared_tokens(std::int64_t units) {
+  if (!shared_) co_return false;
+  const auto& limits = terms_.limits;
+  const auto got = co_await shared_->take_tokens(limits, units);
+  if (got.what == shared_share::answer::granted) co_return true;
+  if (got.what == shared_share::answer::away) {
+    if (shared_->refuses_when_down()) co_return std::unexpected(limits_away());
+    co_return false;
+  }
+  token_level_ = shared_->look_tokens(limits);
+  co_return std::unexpected(too_many_tokens(limits, units, got.retry_ns));
+}
+
+task<result<void>> ticket::take_of_minute(std::int64_t units) {
   const std::int64_t limit = terms_.limits.tokens_per_min;
-  if (limit == 0) return {};
+  if (limit == 0) co_return result<void>{};
   const auto how = per_minute(limit);
   if (!policy::limits::fits(how, units)) {
-    return std::unexpected(refused(
+    co_return std::unexpected(refused(
         errc::limit_too_small,
         fmt::format("this request may use {} tokens, more than the {} that this key may use in a whole "
                     "minute; ask for fewer max_tokens or send a shorter prompt",
                     units, limit)));
   }
+  const result<bool> shared = co_await take_shared_tokens(units);
+  if (!shared) co_return std::unexpected(shared.error());
   const auto got = account_->tokens.take(how, units, cell_now_ns());
-  token_level_ = got.after;
-  if (got.allowed) {
-    tokens_ = got.got;
-    return {};
-  }
-  return std::unexpected(
-      refused(errc::tokens_limited,
-              fmt::format("this key may use {} tokens a minute and this request up to {}; it passes in {}",
-                          limit, units, go_duration(to_ms(got.retry_ns) * k_ns_per_ms)),
-              to_ms(got.retry_ns)));
+  if (got.allowed) tokens_ = got.got;
+  token_level_ = *shared ? shared_->look_tokens(terms_.limits) : got.after;
+  if (got.allowed || *shared) co_return result<void>{};
+  co_return std::unexpected(too_many_tokens(terms_.limits, units, got.retry_ns));
 }
 
 task<result<void>> ticket::take_tokens(const need& most) {
   prompt_tokens_ = most.prompt_tokens;
   if (account_ == nullptr) co_return result<void>{};
-  auto taken = take_of_minute(most.prompt_tokens + most.output_tokens);
+  result<void> taken = co_await take_of_minute(most.prompt_tokens + most.output_tokens);
   if (!taken || !has_budget()) co_return taken;
   result<void> reserved = co_await reserve_money(most);
   co_return reserved;
+}
+
+task<result<ledger::reservation_id>> ticket::reserve(policy::limits::usd_nano amount, durable_done committed) {
+  if (!shared_) {
+    auto got = money_->reserve(account_->id(), terms_.limits, amount, request_id_, std::move(committed));
+    if (!got) co_return std::unexpected(to_error(got.error()));
+    co_return *got;
+  }
+  using shared::key_lease;
+  const auto got = co_await shared_->reserve(*money_, terms_.limits, amount, request_id_, std::move(committed));
+  if (const auto* reserved = std::get_if<key_lease::reserved>(&got)) co_return reserved->id;
+  if (const auto* e = std::get_if<ledger::exhausted>(&got)) co_return std::unexpected(to_error(*e));
+  error e = ledger_away();
+  if (!std::holds_alternative<ledger::fault>(got)) e.retry_after_ms = k_shared_retry_ms;
+  co_return std::unexpected(std::move(e));
 }
 
 task<result<void>> ticket::reserve_money(const need& most) {
@@ -157,8 +234,8 @@ task<result<void>> ticket::reserve_money(const need& most) {
         amount, policy::limits::price_at_most(most.prompt_tokens, most.output_tokens, target.tiers).amount);
   }
   awaited<std::expected<void, ledger::fault>> committed(executor_);
-  auto reserved = money_->reserve(account_->id(), terms_.limits, amount, request_id_, committed.giver());
-  if (!reserved) co_return std::unexpected(to_error(reserved.error()));
+  result<ledger::reservation_id> reserved = co_await reserve(amount, committed.giver());
+  if (!reserved) co_return std::unexpected(std::move(reserved.error()));
   reservation_ = *reserved;
   const auto outcome = co_await committed.wait(k_commit_wait);
   if (!outcome || !*outcome) co_return std::unexpected(ledger_away());
@@ -194,6 +271,7 @@ policy::limits::charge ticket::cost() const noexcept {
 }
 
 void ticket::settle_tokens(std::int64_t used_tokens) noexcept {
+  if (shared_) shared_->settle_tokens(used_tokens);
   if (!tokens_) return;
   const auto how = per_minute(terms_.limits.tokens_per_min);
   if (used_tokens < tokens_->units) {

@@ -9,6 +9,9 @@
 //   finished()       what the target says was used
 //   destructor       settles; a request that never began gives tokens and money back
 //
+// Where limits are shared by several gateways, each step takes of what the store has leased to this one, and
+// waits for it at most a moment; the local cells are kept up beside it, for the time when the store is away.
+//
 // A key without limits pays for none of it. Thread rule: the request's I/O thread; end_soon() from any.
 #pragma once
 
@@ -28,7 +31,13 @@
 #include "gateway/task.hpp"
 #include "policy/limits/price.hpp"
 
+namespace weir::gateway::shared {
+class hub;
+}
+
 namespace weir::gateway::limits {
+
+class shared_share;
 
 inline constexpr std::chrono::milliseconds k_commit_wait{5000};  // a disk that takes longer counts as gone
 
@@ -47,13 +56,15 @@ struct need {
 
 class ticket final : public running_request {
  public:
-  // All outlive the ticket. `ledger` may be null: then no key has a budget.
-  ticket(const auth::identity& caller, ledger::ledger* money, http::exchange& exchange, io_executor executor);
+  // All outlive the ticket. `money` may be null: then no key has a budget; `hub` too: then limits are this
+  // gateway's alone.
+  ticket(const auth::identity& caller, ledger::ledger* money, shared::hub* hub, http::exchange& exchange,
+         io_executor executor);
   ~ticket() override;
   ticket(const ticket&) = delete;
   ticket& operator=(const ticket&) = delete;
 
-  result<void> take_request();
+  task<result<void>> take_request();
   task<result<void>> take_tokens(const need& most);
 
   // Whether the key has a budget: then the target must not answer with more than was reserved.
@@ -76,8 +87,12 @@ class ticket final : public running_request {
 
  private:
   struct revocation;
-  result<void> take_of_minute(std::int64_t units);
+  result<void> enter();
+  task<result<bool>> take_shared_request();
+  task<result<bool>> take_shared_tokens(std::int64_t units);
+  task<result<void>> take_of_minute(std::int64_t units);
   task<result<void>> reserve_money(const need& most);
+  task<result<ledger::reservation_id>> reserve(policy::limits::usd_nano amount, durable_done committed);
   policy::limits::usage used() const noexcept;
   void settle_tokens(std::int64_t used_tokens) noexcept;
 
@@ -87,6 +102,7 @@ class ticket final : public running_request {
   const io_executor executor_;
   const std::string_view request_id_;
   const std::shared_ptr<revocation> revocation_;
+  std::unique_ptr<shared_share> shared_;  // null: limits are this gateway's alone
   bool entered_ = false;
   bool began_ = false;
   std::int64_t prompt_tokens_ = 0;

@@ -166,6 +166,28 @@ scrape_counters metrics::scrapes(const std::string& target) {
           .capacity_tokens = load("capacity_tokens")};
 }
 
+shared_counters metrics::shared() {
+  const auto counter = [&](const char* name, const char* help) -> prometheus::Family<prometheus::Counter>& {
+    return prometheus::BuildCounter().Name(name).Help(help).Register(*registry_);
+  };
+  shared_counters out;
+  out.up = &gauge(*registry_, "weir_shared_limits_up", "1: the store of shared limits answers");
+  out.commands = &counter("weir_shared_commands_total", "Commands sent to the store").Add({});
+  auto& leased = counter("weir_shared_leased_total", "What the store granted to this gateway, by what");
+  for (std::size_t i = 0; i < k_leased_what.size(); ++i) {
+    out.leased[i] = &leased.Add({{"what", std::string(k_leased_what[i])}});
+  }
+  out.waits = &counter("weir_shared_waits_total", "Waits of requests for an answer of the store").Add({});
+  auto& failures =
+      counter("weir_shared_failures_total",
+              "The store could not be reached, failed at a command, or let a request wait too long");
+  for (std::size_t i = 0; i < k_shared_failures.size(); ++i) {
+    out.failures[i] = &failures.Add({{"what", std::string(k_shared_failures[i])}});
+  }
+  out.epochs = &counter("weir_shared_epochs_total", "Times that the store had lost what it knew").Add({});
+  return out;
+}
+
 void metrics::reload_done(bool ok) {
   reloads_.Add({{"outcome", ok ? "applied" : "refused"}}).Increment();
 }

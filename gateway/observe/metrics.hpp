@@ -19,6 +19,7 @@
 
 #include "gateway/errc.hpp"
 #include "gateway/observe/route_counters.hpp"
+#include "gateway/observe/shared_counters.hpp"
 #include "gateway/observe/upstream_counters.hpp"
 
 namespace weir::gateway::observe {
@@ -59,6 +60,8 @@ class metrics final {
   upstream_counters upstream(const std::string& target);
   scrape_counters scrapes(const std::string& target);
   const route_counters& route() const noexcept { return route_; }
+  // The first call makes the series: a gateway alone has none.
+  shared_counters shared();
   void reload_done(bool ok);
   // A request that its key's limits refused.
   void limit_refused(errc code);

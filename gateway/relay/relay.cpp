@@ -289,9 +289,11 @@ task<void> relay_call(api::request_context& context, std::shared_ptr<const api::
     co_return;
   }
   const io_executor executor = co_await asio::this_coro::executor;
-  limits::ticket ticket(context.caller, context.state.keys.money.get(), context.exchange, executor);
+  auto& keys = context.state.keys;
+  limits::ticket ticket(context.caller, keys.money.get(), keys.shared.get(), context.exchange, executor);
   const cost_report report{context.probe, ticket};
-  if (const auto taken = ticket.take_request(); !taken) {
+  const result<void> taken = co_await ticket.take_request();
+  if (!taken) {
     context.state.metrics.limit_refused(taken.error().code);
     co_await refuse(context, taken.error(), ticket.headers());
     co_return;
