@@ -229,8 +229,8 @@ class checker {
     for (const char c : redis.prefix) {
       if (c <= 0x20 || c >= 0x7f) return fail(redis.at, "redis.prefix", "only printable ASCII without space");
     }
-    if (redis.prefix.size() > k_name_bytes_max) {
-      fail(redis.at, "redis.prefix", fmt::format("longer than {} bytes", k_name_bytes_max));
+    if (redis.prefix.size() > auth::k_name_bytes_max) {
+      fail(redis.at, "redis.prefix", fmt::format("longer than {} bytes", auth::k_name_bytes_max));
     }
   }
 

@@ -40,6 +40,8 @@ const char* describe(fault) noexcept;
 // Called once, on the commit thread, without a lock held; must not block and must not throw. Success: the
 // bytes are on the disk.
 using done = std::move_only_function<void(std::expected<void, fault>)>;
+// The same, for who may have to ask more than once; still told at most once.
+using copyable_done = std::function<void(std::expected<void, fault>)>;
 
 // Never reused and dense: 1, 2, 3, ... over all runs of one ledger, so that a lost one is noticed.
 using reservation_id = std::uint64_t;

@@ -69,7 +69,7 @@ void shared_share::settle_tokens(std::int64_t used) {
 task<key_lease::money_verdict> shared_share::reserve(ledger::ledger& money, const auth::key_limits& limits,
                                                      policy::limits::usd_nano amount,
                                                      std::string_view request_id,
-                                                     durable_done committed) {
+                                                     ledger::copyable_done committed) {
   const shared::lack lacking{.money = amount};
   const auto by = hub_.deadline();
   for (;;) {

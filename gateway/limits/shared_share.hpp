@@ -5,17 +5,13 @@
 #pragma once
 
 #include <cstdint>
-#include <expected>
-#include <functional>
+#include <memory>
 #include <optional>
 #include <string_view>
 
 #include "gateway/shared/hub.hpp"
 
 namespace weir::gateway::limits {
-
-// Told once when a reservation is on the disk; copied for each time that it is tried.
-using durable_done = std::function<void(std::expected<void, ledger::fault>)>;
 
 class shared_share final {
  public:
@@ -38,7 +34,7 @@ class shared_share final {
   // Never ask: that is waited for. `committed` is told when the reservation is on the disk.
   task<shared::key_lease::money_verdict> reserve(ledger::ledger& money, const auth::key_limits& limits,
                                                  policy::limits::usd_nano amount, std::string_view request_id,
-                                                 durable_done committed);
+                                                 ledger::copyable_done committed);
   void settled_money() { key_->settled(); }
 
   bool refuses_when_down() const noexcept { return hub_.refuses_when_down(); }

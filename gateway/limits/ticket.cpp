@@ -211,14 +211,16 @@ task<result<void>> ticket::take_tokens(const need& most) {
   co_return reserved;
 }
 
-task<result<ledger::reservation_id>> ticket::reserve(policy::limits::usd_nano amount, durable_done committed) {
+task<result<ledger::reservation_id>> ticket::reserve(policy::limits::usd_nano amount,
+                                                     ledger::copyable_done committed) {
   if (!shared_) {
     auto got = money_->reserve(account_->id(), terms_.limits, amount, request_id_, std::move(committed));
     if (!got) co_return std::unexpected(to_error(got.error()));
     co_return *got;
   }
   using shared::key_lease;
-  const auto got = co_await shared_->reserve(*money_, terms_.limits, amount, request_id_, std::move(committed));
+  const auto got =
+      co_await shared_->reserve(*money_, terms_.limits, amount, request_id_, std::move(committed));
   if (const auto* reserved = std::get_if<key_lease::reserved>(&got)) co_return reserved->id;
   if (const auto* e = std::get_if<ledger::exhausted>(&got)) co_return std::unexpected(to_error(*e));
   error e = ledger_away();

@@ -92,7 +92,8 @@ class ticket final : public running_request {
   task<result<bool>> take_shared_tokens(std::int64_t units);
   task<result<void>> take_of_minute(std::int64_t units);
   task<result<void>> reserve_money(const need& most);
-  task<result<ledger::reservation_id>> reserve(policy::limits::usd_nano amount, durable_done committed);
+  task<result<ledger::reservation_id>> reserve(policy::limits::usd_nano amount,
+                                               ledger::copyable_done committed);
   policy::limits::usage used() const noexcept;
   void settle_tokens(std::int64_t used_tokens) noexcept;
 
