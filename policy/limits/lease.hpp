@@ -9,8 +9,9 @@
 // Invariants. Whatever passes here was granted by the store before, and every grant ends: units of a rate
 // `lease_ns` after they were asked for (then they go back, as far as they have not leaked away), slots too,
 // money after half of that. An order whose answer never came counts as granted there and not here. Hence over
-// t seconds, over all gateways, no more than L + (t + lease) * L / W of a rate pass; money and slots are
-// never above their limit. A gateway holds at most two chunks of L / 32 of a rate that nobody uses.
+// t seconds, over all gateways, no more than L + (t + lease) * L / W of a rate pass; money is
+// never above its limit, nor are slots, but for requests that run on where the store was out of reach for a
+// lease. A gateway holds at most two chunks of L / 32 of a rate that nobody uses.
 //
 // Pure: `now_ns` is a monotonic clock of the caller's; times of the store are opaque. Not thread-safe.
 #pragma once
