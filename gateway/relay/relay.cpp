@@ -62,7 +62,7 @@ task<void> pump_body(api::request_context& context, upstream::response& response
   if (head.status < 300) through.attempt.finished(response.usage(), false);
   http::reply reply{.status = head.status,
                     .content_type = head.content_type,
-                    .body = std::string(*body),
+                    .body = response.take_body(),
                     .headers = head.headers};
   append(reply.headers, through.ticket.headers());
   const auto sent = co_await context.exchange.send(std::move(reply));
