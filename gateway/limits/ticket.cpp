@@ -206,9 +206,11 @@ task<result<void>> ticket::take_tokens(const need& most) {
   prompt_tokens_ = most.prompt_tokens;
   if (account_ == nullptr) co_return result<void>{};
   result<void> taken = co_await take_of_minute(most.prompt_tokens + most.output_tokens);
-  if (!taken || !has_budget()) co_return taken;
-  result<void> reserved = co_await reserve_money(most);
-  co_return reserved;
+  if (taken && has_budget()) taken = co_await reserve_money(most);
+  if (!taken && most.estimate && taken.error().code != errc::ledger_unavailable) {
+    taken.error().message += "; the gateway has no tokenizer for this model and counts a token for each byte";
+  }
+  co_return taken;
 }
 
 task<result<ledger::reservation_id>> ticket::reserve(policy::limits::usd_nano amount,

@@ -70,6 +70,7 @@ request_probe::~request_probe() {
   if (cached_tokens_ >= 0) line += fmt::format(R"(,"cached_tokens":{})", cached_tokens_);
   if (cost_usd_ >= 0) line += fmt::format(R"(,"cost_usd":{:.9f})", cost_usd_);
   if (unpriced_) line += R"(,"unpriced":true)";
+  if (estimated_) line += R"(,"estimated":true)";
   line += fmt::format(R"(,"prompt_tokens":{},"completion_tokens":{},"bytes_out":{}}})", prompt_tokens_,
                       completion_tokens_, exchange_.bytes_sent());
   access_logger().info(line);

@@ -146,9 +146,9 @@ struct cost_report {
 limits::need need_of(const api::request_context& context, const api::generation_call& call,
                      const route::prompt_identity& prompt, const model_entry& entry) {
   limits::need out{.dearest = entry.prices};
-  // Where the tokens are not known: each is at least a byte of the body that it comes from.
-  const bool exact = prompt.keys.how == keyed_how::tokens;
-  out.prompt_tokens = static_cast<std::int64_t>(exact ? prompt.keys.tokens : call.body.size());
+  out.estimate = prompt.keys.how != keyed_how::tokens;
+  // Each token is at least a byte of the body that it comes from.
+  out.prompt_tokens = static_cast<std::int64_t>(out.estimate ? call.body.size() : prompt.keys.tokens);
   std::int64_t each = call.output_tokens_max;
   if (each == 0) {
     each = context.snap->config.limits.default_output_tokens;
@@ -164,6 +164,7 @@ task<void> relay_admitted(api::request_context& context, std::shared_ptr<const a
                           std::string_view id_prefix, const model_entry& entry, limits::ticket& ticket) {
   auto prompt = co_await entry.router->identify(*call, context.caller);
   const auto most = need_of(context, *call, *prompt, entry);
+  if (most.estimate && ticket.counted()) context.probe.set_estimated();
   const result<void> taken = co_await ticket.take_tokens(most);
   if (!taken) {
     context.state.metrics.limit_refused(taken.error().code);
