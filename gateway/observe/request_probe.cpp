@@ -39,6 +39,7 @@ void request_probe::first_token() {
 
 request_probe::~request_probe() {
   if (report_ == report::nothing) return;
+  if (const auto* why = exchange_.cut_for()) outcome_ = info(why->code).code;
   const int sent = exchange_.status_sent();
   const int status = sent == 0 || outcome_ == "client_closed_request" ? k_client_closed_status : sent;
   const double duration_s = seconds_since_start();

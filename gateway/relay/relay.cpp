@@ -69,13 +69,17 @@ task<void> pump_body(api::request_context& context, upstream::response& response
   if (!sent) context.probe.set_outcome(info(sent.error().code).code);
 }
 
+std::string error_event(const error& e) {
+  return "data: " + api::error_json(e) + "\n\n";
+}
+
 // A started stream that cannot go on: one error event, then an aborted body, so that no client takes it for
 // complete.
 task<void> break_stream(api::request_context& context, const error& e, bool error_sent) {
   context.probe.set_outcome(info(e.code).code);
   context.probe.set_detail(e.message);
   if (e.code != errc::client_gone && !error_sent) {
-    const std::string event = "data: " + api::error_json(e) + "\n\n";
+    const std::string event = error_event(e);
     co_await context.exchange.write(event);
   }
   context.exchange.abort();
@@ -106,6 +110,7 @@ task<void> pump_stream(api::request_context& context, upstream::response& respon
   context.probe.set_outcome(info(errc::client_gone).code);
   note_usage(context, response, through);
   auto sent = start_stream(context, response.head(), through.ticket.headers());
+  context.exchange.on_cut(&error_event);
   while (sent && piece && !piece->empty()) {
     through.ticket.passed(*piece);
     if (response.complete()) break;
