@@ -108,6 +108,10 @@ task<void> endpoint_dispatcher::serve(http::exchange& ex) {
   co_await found.route->serve(context);
 }
 
+http::reply endpoint_dispatcher::cut_reply(const error& why) const {
+  return error_reply(why);
+}
+
 std::string endpoint_dispatcher::error_body(int status, std::string_view message) const {
   return error_json(status, message);
 }

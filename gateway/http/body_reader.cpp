@@ -106,7 +106,9 @@ task<result<void>> body_reader::more() {
                                          std::max<std::size_t>(settings_.body_rate_min, 1));
   const auto deadline = std::min(now + settings_.body_idle, begin_ + settings_.body_grace + earned);
   const std::size_t before = link_.unread().size();
-  const wait_outcome outcome = co_await link_.wait_bytes(deadline, k_body_buffer_bytes);
+  const bool little = left_bytes_ > 0 && left_bytes_ <= k_idle_buffer_bytes;
+  const std::size_t room = little ? k_idle_buffer_bytes : k_body_buffer_bytes;
+  const wait_outcome outcome = co_await link_.wait_bytes(deadline, room);
   received_bytes_ += link_.unread().size() - before;
   switch (outcome) {
     case wait_outcome::bytes:

@@ -122,7 +122,7 @@ void connection::stop_watchdog() noexcept {
 
 void connection::watch(asio::cancellation_signal& signal) {
   watcher_ = &signal;
-  if (!read_pending_) buffer_.shrink(k_idle_buffer_bytes);
+  shrink();
   if (peer_ == peer_state::open) return read_ahead();
   if (gone()) signal.emit(asio::cancellation_type::all);
 }

@@ -48,6 +48,10 @@ class connection final : public std::enable_shared_from_this<connection> {
 
   std::string_view unread() const noexcept { return buffer_.unread(); }
   void consume(std::size_t bytes) noexcept { buffer_.consume(bytes); }
+  // Between two exchanges: holds no more memory than an idle connection needs.
+  void shrink() {
+    if (!read_pending_) buffer_.shrink();
+  }
 
   // Waits for more bytes than unread() holds now, reading at most up to bytes_max of them in all. REQUIRES:
   // fewer are unread.

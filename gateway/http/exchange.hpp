@@ -83,8 +83,12 @@ class exchange {
   virtual task<result<void>> write_rest() = 0;
   virtual task<result<void>> finish(std::string_view last_bytes = {}) = 0;
   virtual void abort() noexcept = 0;
-  // Ends the exchange and its connection now, as a disconnect does: the handler is cancelled.
-  virtual void cut() noexcept = 0;
+  // Ends the exchange and its connection now, as a disconnect does: the handler is cancelled. The client still
+  // learns why: by a reply where none began, by what last_words makes of it in a stream between two writes.
+  virtual void cut(error why) noexcept = 0;
+  using last_words = std::string (*)(const error& why);
+  virtual void on_cut(last_words words) noexcept = 0;
+  virtual const error* cut_for() const noexcept = 0;  // null: it was not
 
   virtual bool stream_started() const noexcept = 0;     // start_stream was called
   virtual int status_sent() const noexcept = 0;         // 0 until a head went out
@@ -100,6 +104,8 @@ class dispatcher {
   // Body of an error that the session itself answers (400, 408, 414, 431, 501, 505, ...): JSON in OpenAI's
   // error shape.
   virtual std::string error_body(int status, std::string_view message) const = 0;
+  // The whole reply to a request that was cut before it was answered.
+  virtual reply cut_reply(const error& why) const = 0;
 };
 
 }  // namespace weir::gateway::http

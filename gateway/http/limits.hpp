@@ -38,6 +38,7 @@ inline constexpr std::size_t k_idle_buffer_bytes = 4 * 1024;  // 10,000 idle con
 inline constexpr std::size_t k_head_buffer_bytes = k_head_bytes_max + k_idle_buffer_bytes;
 inline constexpr std::size_t k_reply_head_buffer_bytes = k_reply_head_bytes_max + k_idle_buffer_bytes;
 inline constexpr std::size_t k_body_buffer_bytes = 64 * 1024;      // what one read call returns at most
+inline constexpr std::size_t k_spare_buffers_max = 16;             // of these, per thread
 inline constexpr std::size_t k_body_growth_bytes_min = 16 * 1024;  // first allocation of a body string
 inline constexpr std::size_t k_large_body_bytes = 256 * 1024;      // grows in fewer steps from here
 inline constexpr std::size_t k_body_slack_bytes =

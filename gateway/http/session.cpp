@@ -155,11 +155,13 @@ session_exchange::request session::take_request() {
 task<session::turn> session::serve_one() {
   session_exchange ex(*link_, context_, peer_, take_request(), draining_, *signal_);
   std::exception_ptr fault;
+  running_ = &ex;
   try {
     co_await context_.handler.serve(ex);
   } catch (...) {
     fault = std::current_exception();
   }
+  running_ = nullptr;
   link_->unwatch();
   if (link_->gone()) {
     count(context_.counters.disconnects);
@@ -167,7 +169,11 @@ task<session::turn> session::serve_one() {
   }
   std::string what;
   if (fault) {
-    if (is_abort(fault, what)) co_return turn::abrupt;
+    if (is_abort(fault, what)) {
+      co_await accept_cancellation();
+      co_await ex.explain_cut();
+      co_return ex.cut_for() != nullptr ? turn::graceful : turn::abrupt;
+    }
     count(context_.counters.handler_faults);
     context_.report("handler: " + what);
   }
@@ -204,7 +210,8 @@ void session::begin_drain() {
   if (idle_) link_->interrupt();
 }
 
-void session::cut() {
+void session::cut(const error& why) {
+  if (running_ != nullptr) return running_->cut(why);
   signal_->emit(asio::cancellation_type::all);
 }
 

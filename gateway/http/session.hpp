@@ -30,8 +30,8 @@ class session final : public std::enable_shared_from_this<session> {
 
   // Answers what is in flight, then closes; an idle connection closes at once.
   void begin_drain();
-  // Ends the connection now; its handler is cancelled.
-  void cut();
+  // Ends the connection now; its handler is cancelled, and the client told why.
+  void cut(const error& why);
 
  private:
   enum class turn : std::uint8_t {
@@ -51,6 +51,7 @@ class session final : public std::enable_shared_from_this<session> {
   const peer_info peer_;
   const std::shared_ptr<connection> link_;
   head_parser parser_;
+  session_exchange* running_ = nullptr;
   std::size_t request_count_ = 0;
   bool idle_ = true;
   bool draining_ = false;

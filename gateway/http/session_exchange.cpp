@@ -171,6 +171,24 @@ std::span<const asio::const_buffer> session_exchange::gather(std::string_view fi
   return pieces_;
 }
 
+void session_exchange::cut(error why) noexcept {
+  if (!cut_for_) cut_for_.emplace(std::move(why));
+  signal_.emit(asio::cancellation_type::all);
+}
+
+task<void> session_exchange::explain_cut() {
+  if (link_.broken() || !cut_for_) co_return;
+  keep_alive_ = false;
+  if (phase_ == phase::waiting) {
+    reply r = context_.handler.cut_reply(*cut_for_);
+    co_await send(std::move(r));
+  } else if (phase_ == phase::streaming && last_words_ != nullptr) {
+    const std::string words = last_words_(*cut_for_);
+    co_await write(words);
+    phase_ = phase::aborted;
+  }
+}
+
 task<bool> session_exchange::conclude() {
   if (phase_ == phase::waiting && !link_.gone()) {
     keep_alive_ = false;

@@ -39,13 +39,17 @@ class session_exchange final : public exchange {
   task<result<void>> write_rest() override;
   task<result<void>> finish(std::string_view last_bytes) override;
   void abort() noexcept override;
-  void cut() noexcept override { signal_.emit(asio::cancellation_type::all); }
+  void cut(error why) noexcept override;
+  void on_cut(last_words words) noexcept override { last_words_ = words; }
+  const error* cut_for() const noexcept override { return cut_for_ ? &*cut_for_ : nullptr; }
   bool stream_started() const noexcept override { return stream_started_; }
   int status_sent() const noexcept override { return status_sent_; }
   std::size_t bytes_sent() const noexcept override { return bytes_sent_; }
 
   // After the handler: closes what it left open. True where the connection may carry a next request.
   task<bool> conclude();
+  // After a handler that was cut: tells the client why.
+  task<void> explain_cut();
   bool aborted() const noexcept { return phase_ == phase::aborted; }
   bool close_delimited() const noexcept { return stream_started_ && request_.http_1_0; }
 
@@ -83,6 +87,8 @@ class session_exchange final : public exchange {
   std::string lead_;  // a stream's head until it goes out, then the size line of a chunk
   std::size_t writing_bytes_ = 0;
   std::array<asio::const_buffer, 3> pieces_;
+  std::optional<error> cut_for_;
+  last_words last_words_ = nullptr;
   std::string joined_;  // a TLS record's worth of small pieces
 };
 

@@ -246,7 +246,7 @@ void worker::cut(bool all) {
   }
   const session_list cut_now = sessions_;
   for (const auto& [s, drained] : cut_now) {
-    if (drained) s->cut();
+    if (drained) s->cut({errc::draining, "the gateway shuts down; retry in a moment", {}});
   }
 }
 

@@ -16,6 +16,7 @@ namespace {
 
 using policy::limits::rate;
 
+constexpr std::string_view k_not_valid = "this API key is not valid here";
 constexpr std::int64_t k_ns_per_ms = 1'000'000;
 constexpr std::int64_t k_ms_per_s = 1000;
 constexpr std::int64_t k_busy_retry_ms = 1000;    // when one of the running ones may have ended
@@ -124,7 +125,7 @@ ticket::~ticket() {
 
 void ticket::end_soon() noexcept {
   asio::post(executor_, [held = revocation_] {
-    if (held->exchange != nullptr) held->exchange->cut();
+    if (held->exchange != nullptr) held->exchange->cut({errc::invalid_key, std::string(k_not_valid), {}});
   });
 }
 
@@ -133,7 +134,7 @@ result<void> ticket::enter() {
     entered_ = true;
     return {};
   }
-  if (account_->revoked()) return fail(errc::invalid_key, "this API key is not valid here");
+  if (account_->revoked()) return fail(errc::invalid_key, std::string(k_not_valid));
   return std::unexpected(too_many_at_once(terms_.limits));
 }
 
@@ -206,9 +207,11 @@ task<result<void>> ticket::take_tokens(const need& most) {
   prompt_tokens_ = most.prompt_tokens;
   if (account_ == nullptr) co_return result<void>{};
   result<void> taken = co_await take_of_minute(most.prompt_tokens + most.output_tokens);
-  if (!taken || !has_budget()) co_return taken;
-  result<void> reserved = co_await reserve_money(most);
-  co_return reserved;
+  if (taken && has_budget()) taken = co_await reserve_money(most);
+  if (!taken && most.estimate && taken.error().code != errc::ledger_unavailable) {
+    taken.error().message += "; the gateway has no tokenizer for this model and counts a token for each byte";
+  }
+  co_return taken;
 }
 
 task<result<ledger::reservation_id>> ticket::reserve(policy::limits::usd_nano amount,

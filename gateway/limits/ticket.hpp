@@ -51,6 +51,7 @@ struct target_prices {
 struct need {
   std::int64_t prompt_tokens = 0;
   std::int64_t output_tokens = 0;          // of all choices
+  bool estimate = false;                   // no tokenizer: the prompt's tokens are its bytes
   std::span<const target_prices> dearest;  // of every target that may serve it
 };
 

@@ -39,6 +39,7 @@ void request_probe::first_token() {
 
 request_probe::~request_probe() {
   if (report_ == report::nothing) return;
+  if (const auto* why = exchange_.cut_for()) outcome_ = info(why->code).code;
   const int sent = exchange_.status_sent();
   const int status = sent == 0 || outcome_ == "client_closed_request" ? k_client_closed_status : sent;
   const double duration_s = seconds_since_start();
@@ -70,6 +71,7 @@ request_probe::~request_probe() {
   if (cached_tokens_ >= 0) line += fmt::format(R"(,"cached_tokens":{})", cached_tokens_);
   if (cost_usd_ >= 0) line += fmt::format(R"(,"cost_usd":{:.9f})", cost_usd_);
   if (unpriced_) line += R"(,"unpriced":true)";
+  if (estimated_) line += R"(,"estimated":true)";
   line += fmt::format(R"(,"prompt_tokens":{},"completion_tokens":{},"bytes_out":{}}})", prompt_tokens_,
                       completion_tokens_, exchange_.bytes_sent());
   access_logger().info(line);

@@ -62,11 +62,15 @@ task<void> pump_body(api::request_context& context, upstream::response& response
   if (head.status < 300) through.attempt.finished(response.usage(), false);
   http::reply reply{.status = head.status,
                     .content_type = head.content_type,
-                    .body = std::string(*body),
+                    .body = response.take_body(),
                     .headers = head.headers};
   append(reply.headers, through.ticket.headers());
   const auto sent = co_await context.exchange.send(std::move(reply));
   if (!sent) context.probe.set_outcome(info(sent.error().code).code);
+}
+
+std::string error_event(const error& e) {
+  return "data: " + api::error_json(e) + "\n\n";
 }
 
 // A started stream that cannot go on: one error event, then an aborted body, so that no client takes it for
@@ -75,7 +79,7 @@ task<void> break_stream(api::request_context& context, const error& e, bool erro
   context.probe.set_outcome(info(e.code).code);
   context.probe.set_detail(e.message);
   if (e.code != errc::client_gone && !error_sent) {
-    const std::string event = "data: " + api::error_json(e) + "\n\n";
+    const std::string event = error_event(e);
     co_await context.exchange.write(event);
   }
   context.exchange.abort();
@@ -106,6 +110,7 @@ task<void> pump_stream(api::request_context& context, upstream::response& respon
   context.probe.set_outcome(info(errc::client_gone).code);
   note_usage(context, response, through);
   auto sent = start_stream(context, response.head(), through.ticket.headers());
+  context.exchange.on_cut(&error_event);
   while (sent && piece && !piece->empty()) {
     through.ticket.passed(*piece);
     if (response.complete()) break;
@@ -146,9 +151,9 @@ struct cost_report {
 limits::need need_of(const api::request_context& context, const api::generation_call& call,
                      const route::prompt_identity& prompt, const model_entry& entry) {
   limits::need out{.dearest = entry.prices};
-  // Where the tokens are not known: each is at least a byte of the body that it comes from.
-  const bool exact = prompt.keys.how == keyed_how::tokens;
-  out.prompt_tokens = static_cast<std::int64_t>(exact ? prompt.keys.tokens : call.body.size());
+  out.estimate = prompt.keys.how != keyed_how::tokens;
+  // Each token is at least a byte of the body that it comes from.
+  out.prompt_tokens = static_cast<std::int64_t>(out.estimate ? call.body.size() : prompt.keys.tokens);
   std::int64_t each = call.output_tokens_max;
   if (each == 0) {
     each = context.snap->config.limits.default_output_tokens;
@@ -164,6 +169,7 @@ task<void> relay_admitted(api::request_context& context, std::shared_ptr<const a
                           std::string_view id_prefix, const model_entry& entry, limits::ticket& ticket) {
   auto prompt = co_await entry.router->identify(*call, context.caller);
   const auto most = need_of(context, *call, *prompt, entry);
+  if (most.estimate && ticket.counted()) context.probe.set_estimated();
   const result<void> taken = co_await ticket.take_tokens(most);
   if (!taken) {
     context.state.metrics.limit_refused(taken.error().code);

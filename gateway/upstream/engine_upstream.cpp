@@ -9,6 +9,7 @@
 #include <array>
 #include <random>
 #include <stdexcept>
+#include <utility>
 
 #include "gateway/api/chat_types.hpp"
 #include "gateway/api/completion_types.hpp"
@@ -56,6 +57,8 @@ class engine_response final : public response {
     }
     co_return std::string_view(bytes_);
   }
+
+  std::string take_body() override { return std::exchange(bytes_, {}); }
 
   bool complete() const noexcept override { return done_; }
 

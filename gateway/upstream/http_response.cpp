@@ -79,6 +79,8 @@ class event_response final : public response {
     }
   }
 
+  std::string take_body() override { return {}; }
+
   // The end of the body comes right behind the last event; with it the connection can serve again.
   task<void> settle(time_point deadline) override {
     std::string_view piece;
@@ -171,6 +173,8 @@ class body_response final : public response {
     ended_ = true;
     co_return finish();
   }
+
+  std::string take_body() override { return std::exchange(body_, {}); }
 
  private:
   result<void> take(std::string_view piece) {

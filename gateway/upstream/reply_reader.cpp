@@ -125,6 +125,7 @@ read_outcome reply_reader::fail(std::string_view why) noexcept {
 // Not before the last piece was let go: it may view into the connection's buffer.
 void reply_reader::recycle() {
   if (!ended_ || !link_ || !keep_alive_ || !link_->unread().empty() || link_->broken()) return;
+  link_->shrink();
   const io_executor executor = link_->executor();
   client_pool::of(executor).give(target_, link_.release());
 }

@@ -49,6 +49,9 @@ class response {
   // deadline_exceeded when nothing came by then; any other error ends the response.
   virtual task<result<std::string_view>> next(time_point deadline) = 0;
 
+  // The whole body that next() just returned, where the head says that there is one piece.
+  virtual std::string take_body() = 0;
+
   // Nothing that a client waits for is missing any more: it may leave without having missed a token.
   virtual bool complete() const noexcept = 0;
 

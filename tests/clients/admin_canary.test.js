@@ -10,7 +10,7 @@ import {describe, test} from 'node:test';
 
 import {Admin, run, send, withAdmin} from './support/admin.js';
 import {eventually} from './support/raw.js';
-import {chatBody, relayOf, streamBody, target, upstreamOf} from './support/relay.js';
+import {SLOW, chatBody, relayOf, streamBody, target, upstreamOf} from './support/relay.js';
 import {bearer, folderOf} from './support/routing.js';
 import {chatEvents, chatReply, jsonReply, sleep, sse} from './support/upstream.js';
 
@@ -262,6 +262,45 @@ describe('canary secrets', {timeout: 240_000}, () => {
     assert.equal((await (await fetch(`${weir.admin}/readyz`)).json()).status, 'ready');
     assert.deepEqual(await weir.metric(/^weir_ledger_healthy/), [1]);
     seen.look('the log', weir.log);
+    assert.deepEqual([...new Set(seen.found)], []);
+  });
+
+  test('appear in nothing that a broken disk causes, and no money is spent behind it', async (t) => {
+    if (SLOW) return t.skip('a sanitizer wants to be loaded before the disk that breaks');
+    const change = withAdmin(t, {key: CANARY.admin, log: {level: 'debug', access: true}});
+    const upstream = await upstreamOf(t, (request, socket) => behaviours.ok(socket));
+    process.env.LD_PRELOAD = process.env.WEIR_FAILING_DISK;
+    const priced = {...target(upstream), price: {output_usd_per_mtok: 8, fresh_usd_per_mtok: 2}};
+    const weir = await relayOf(t, [priced], change).finally(() => delete process.env.LD_PRELOAD);
+    const admin = new Admin(weir, CANARY.admin);
+    const rich = await admin.create({name: 'rich', limits: {usd_per_day: 100}});
+    const free = await admin.create({name: 'free'});
+    const seen = new Sightings({...CANARY, rich: rich.key, free: free.key});
+    const prompt = chatBody({messages: [{role: 'user', content: CANARY.prompt}], max_tokens: 5});
+    const post = async (key) => {
+      const answer = await ask(`${weir.url}/v1/chat/completions`, 'POST', prompt, bearer(key));
+      seen.look('an answer', answer.text + JSON.stringify(answer.headers));
+      return answer.status;
+    };
+    assert.equal(await post(rich.key), 200);
+    const ledger = path.join(change.dir, 'ledger');
+    const inside = readdirSync(ledger, {recursive: true}).map((name) => path.join(ledger, name));
+    for (const folder of [ledger, ...inside]) {
+      if (statSync(folder).isDirectory()) writeFileSync(path.join(folder, 'broken'), '');
+    }
+    assert.equal(await post(rich.key), 503);
+    const served = upstream.requests.length;
+    assert.equal(await post(rich.key), 503);
+    assert.equal(upstream.requests.length, served);
+    assert.equal(await post(free.key), 200); // who has no budget needs no ledger
+    const refused = await admin.send('POST', 'keys', {name: 'more'});
+    assert.equal(refused.status, 503, refused.text);
+    seen.look('a refused create', refused.text);
+    assert.equal((await admin.call('GET', 'ledger')).health.reason, 'failed');
+    assert.deepEqual(await weir.metric(/^weir_ledger_healthy/), [0]);
+    seen.look('metrics', await (await fetch(`${weir.admin}/metrics`)).text());
+    seen.look('the log', weir.log);
+    assert.match(weir.log, /ledger/);
     assert.deepEqual([...new Set(seen.found)], []);
   });
 });

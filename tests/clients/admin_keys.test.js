@@ -121,13 +121,15 @@ describe('admin: the life of a key', {timeout: 120_000}, () => {
     const {id, key} = await admin.create({name: 'streams'});
     const other = await admin.create({name: 'other'});
     const endOf = async (k, body) => {
+      const answer = await weir.post('/v1/chat/completions', body, bearer(k));
+      let text = '';
+      let how = 'whole';
       try {
-        const answer = await weir.post('/v1/chat/completions', body, bearer(k));
-        for await (const part of answer.body) void part;
-        return ['whole', performance.now()];
+        for await (const part of answer.body) text += Buffer.from(part).toString();
       } catch {
-        return ['cut', performance.now()];
+        how = 'cut';
       }
+      return {how, status: answer.status, text, at: performance.now()};
     };
     const ends = [endOf(key, streamBody()), endOf(key, chatBody())];
     const stays = endOf(other.key, streamBody());
@@ -137,14 +139,16 @@ describe('admin: the life of a key', {timeout: 120_000}, () => {
     const begun = performance.now();
     await admin.call('POST', `keys/${id}/revoke`);
     assert.equal(await status(weir, key), 401);
-    for (const [how, at] of await Promise.all(ends)) {
-      assert.equal(how, 'cut');
-      assert.ok(at - begun < REVOKE_MS, `${at - begun} ms`);
-    }
+    const [stream, waiting] = await Promise.all(ends);
+    assert.deepEqual([stream.how, stream.status], ['cut', 200]);
+    assert.equal(JSON.parse(stream.text.trimEnd().split('\n\n').at(-1).slice(6)).error.code, 'invalid_api_key');
+    assert.deepEqual([waiting.how, waiting.status], ['whole', 401]);
+    assert.equal(JSON.parse(waiting.text).error.code, 'invalid_api_key');
+    for (const {at} of [stream, waiting]) assert.ok(at - begun < REVOKE_MS, `${at - begun} ms`);
     assert.equal((await admin.call('GET', `keys/${id}`)).usage.running_requests, 0);
     assert.equal((await admin.call('GET', `keys/${other.id}`)).usage.running_requests, 1);
     await admin.call('POST', `keys/${other.id}/revoke`);
-    assert.equal((await stays)[0], 'cut');
+    assert.equal((await stays).how, 'cut');
   });
 
   test('a rotated key has a new secret at once and the old one for its grace', async (t) => {

@@ -184,10 +184,11 @@ describe('limits: tokens', {timeout: 120_000}, () => {
     const {weir, upstream} = await relayWith(t, {a: limited({tokens_per_min: 2_000})});
     const answer = await chat(weir, 'a', {max_tokens: 2_000});
     const error = await refused(answer, 400, 'request_exceeds_limit');
-    assert.match(error.message, /2000/);
+    assert.match(error.message, /2000 .*no tokenizer for this model and counts a token for each byte/);
     assert.equal(headers(answer)['x-should-retry'], 'false');
     assert.equal(headers(answer)['retry-after'], undefined);
     assert.equal(upstream.requests.length, 0);
+    assert.equal((await logLine(weir, {headers: headers(answer)})).estimated, true);
     assert.equal((await chat(weir, 'a', {max_tokens: 100})).status, 200);
   });
 

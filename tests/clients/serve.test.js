@@ -27,6 +27,18 @@ async function until(what, condition) {
   }
 }
 
+// What came of a stream, and whether it ended without its end.
+async function textUntilCut(answer) {
+  const decoder = new TextDecoder();
+  let text = '';
+  try {
+    for await (const part of answer.body) text += decoder.decode(part, {stream: true});
+    return {text, cut: false};
+  } catch {
+    return {text, cut: true};
+  }
+}
+
 const running = async (weir) => (await weir.metric(/what="sequences_running"/))[0];
 const chatStatus = async (weir, headers, model = MODEL) =>
   (await weir.post('/v1/chat/completions', {model, messages: [user('ping')]}, headers)).status;
@@ -90,10 +102,29 @@ describe('end', {timeout: 120_000}, () => {
   test('past the grace a stream is cut and the exit code says so', async () => {
     const weir = await Weir.start((config) => ({...config, limits: {drain_grace_ms: 50}}));
     const stream = await weir.post('/v1/chat/completions', {model: MODEL, ...ENDLESS});
-    const text = stream.text().catch(() => 'aborted');
+    const seen = textUntilCut(stream);
     weir.child.kill('SIGTERM');
     assert.deepEqual(await weir.ended, {code: 3, signal: null});
-    assert.ok(!(await text).endsWith('data: [DONE]\n\n'));
+    const {text, cut} = await seen;
+    assert.ok(cut);
+    const last = text.trimEnd().split('\n\n').at(-1);
+    const {error} = JSON.parse(last.slice('data: '.length));
+    assert.equal(error.code, 'draining');
+    assert.doesNotMatch(text, /\[DONE\]/);
+    assert.match(weir.log, /"error":"draining"/);
+    rmSync(weir.dir, {recursive: true});
+  });
+
+  test('past the grace a request without an answer gets a 503 that says when to come back', async () => {
+    const weir = await Weir.start((config) => ({...config, limits: {drain_grace_ms: 50}}));
+    const answer = weir.post('/v1/chat/completions', {model: MODEL, ...ENDLESS, stream: false});
+    await until('it runs', async () => (await running(weir)) === 1);
+    weir.child.kill('SIGTERM');
+    const reply = await answer;
+    assert.equal(reply.status, 503);
+    assert.equal((await reply.json()).error.code, 'draining');
+    assert.ok(Number(reply.headers.get('retry-after')) >= 1);
+    assert.deepEqual(await weir.ended, {code: 3, signal: null});
     rmSync(weir.dir, {recursive: true});
   });
 

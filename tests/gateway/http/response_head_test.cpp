@@ -102,15 +102,37 @@ TEST_CASE("a read buffer keeps what is unread") {
   buffer.consume(2);
   put("wor", 8);
   CHECK(buffer.unread() == "llowor");
-  put("ld", 64);
-  CHECK(buffer.unread() == "lloworld");
-  buffer.shrink(4);
-  CHECK(buffer.unread() == "lloworld");
-  CHECK(buffer.prepare(8).empty());
-  buffer.consume(5);
-  buffer.shrink(4);
-  CHECK(buffer.unread() == "rld");
+  CHECK(buffer.prepare(6).empty());
+  const std::string body(2 * k_idle_buffer_bytes, 'x');
+  put(body, k_body_buffer_bytes);
+  CHECK(buffer.unread() == "llowor" + body);
+  buffer.shrink();
+  CHECK(buffer.unread() == "llowor" + body);
+  buffer.consume(6 + k_idle_buffer_bytes);
+  buffer.shrink();
+  CHECK(buffer.unread() == std::string(k_idle_buffer_bytes, 'x'));
+  buffer.consume(k_idle_buffer_bytes - 3);
+  CHECK(buffer.unread() == "xxx");
   CHECK(buffer.prepare(4).size() == 1);
+}
+
+TEST_CASE("large blocks of read buffers are kept warm, and hold what is unread of their own buffer only") {
+  std::array<read_buffer, 3> buffers;
+  for (std::size_t round = 0; round < 2; ++round) {
+    for (std::size_t i = 0; i < buffers.size(); ++i) {
+      const std::string body(2 * k_idle_buffer_bytes, static_cast<char>('a' + i));
+      const auto room = buffers[i].prepare(k_body_buffer_bytes);
+      REQUIRE(room.size() == k_body_buffer_bytes);
+      std::copy(body.begin(), body.end(), room.begin());
+      buffers[i].commit(body.size());
+    }
+    for (std::size_t i = 0; i < buffers.size(); ++i) {
+      CHECK(buffers[i].unread() == std::string(2 * k_idle_buffer_bytes, static_cast<char>('a' + i)));
+      buffers[i].consume(2 * k_idle_buffer_bytes);
+      buffers[i].shrink();
+      CHECK(buffers[i].unread().empty());
+    }
+  }
 }
 
 }  // namespace
