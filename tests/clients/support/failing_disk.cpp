@@ -1,17 +1,17 @@
-// Preloaded into a process, lets its syncs fail as those of a broken disk: with EIO while the synced file's folder
-// holds a file called "broken".
+// Preloaded into a process, lets its syncs fail as those of a broken disk: with EIO while the synced file's
+// folder holds a file called "broken".
 #include <dlfcn.h>
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <filesystem>
+#include <string>
 
 namespace {
 
 bool is_broken(int file) {
   std::error_code error;
-  const auto path = std::filesystem::read_symlink(fmt::format("/proc/self/fd/{}", file), error);
+  const auto path = std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(file), error);
   return !error && std::filesystem::exists(path.parent_path() / "broken", error);
 }
 
