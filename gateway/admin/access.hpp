@@ -20,7 +20,7 @@ bool is_own_host(std::string_view host, std::span<const std::string> allowed);
 // Before anything else is looked at. 421 misdirected.
 result<void> check_host(const http::request_head& head, std::span<const std::string> allowed);
 
-// Of requests that change something. 403 forbidden where a browser sends it for a page from elsewhere.
+// 403 forbidden where a browser sends it for a page from elsewhere.
 result<void> check_origin(const http::request_head& head, std::span<const std::string> allowed);
 
 // 401 without the key in `Authorization: Bearer` or `x-admin-key`; 403 where no key is configured.

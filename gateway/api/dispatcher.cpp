@@ -55,7 +55,12 @@ result<auth::identity> endpoint_dispatcher::admit(const http::exchange& ex, cons
       break;
     case access::key: {
       const auto keys = state_.keys.ring.store();
-      return auth::authenticate(head, ex.peer(), *keys, snap.config.auth.loopback_open, std::time(nullptr));
+      auto caller = auth::authenticate(head, *keys, std::time(nullptr));
+      if (caller || !snap.config.auth.loopback_open || !ex.peer().loopback) return caller;
+      // A browser on this machine would otherwise lend this place to any page, by a name that resolves here.
+      if (auto meant = admin::check_host(head, {}); !meant) return std::unexpected(meant.error());
+      if (auto own = admin::check_origin(head, {}); !own) return std::unexpected(own.error());
+      return auth::loopback_identity();
     }
     case access::admin_if_set:
       if (!has_key) break;
@@ -92,7 +97,7 @@ task<void> endpoint_dispatcher::serve(http::exchange& ex) {
     co_await refuse(ex, probe, std::move(e), std::string());
     co_return;
   }
-  if (admin_ && found.route->method != verb::get) {
+  if (admin_) {
     if (auto allowed = admin::check_origin(head, snap->config.admin_access.hosts); !allowed) {
       co_await refuse(ex, probe, std::move(allowed.error()), std::string());
       co_return;

@@ -8,13 +8,11 @@
 namespace weir::gateway::auth {
 
 // The caller's identity, or missing_key, invalid_key. Accepts `Authorization: Bearer KEY` and `x-api-key:
-// KEY`. With `loopback_open`, a client on this machine whose key is absent or unknown is the identity
-// "loopback". `now_s`: Unix time.
-result<identity> authenticate(const http::request_head& head, const http::peer_info& peer,
-                              const key_store& keys, bool loopback_open, std::int64_t now_s);
+// KEY`. `now_s`: Unix time.
+result<identity> authenticate(const http::request_head& head, const key_store& keys, std::int64_t now_s);
 
 // The credential of `Authorization: Bearer KEY`, or of `other_field` where there is no Authorization; empty:
-// none.
+// none, or more than one of a field.
 std::string_view presented_key(const http::request_head& head, std::string_view other_field) noexcept;
 
 }  // namespace weir::gateway::auth

@@ -10,14 +10,20 @@ namespace weir::gateway::auth {
 
 namespace {
 
-bool same_key(const key_record& a, const key_record& b) {
-  return a.name == b.name || a.digest == b.digest || a.previous_digest == b.digest ||
-         b.previous_digest == a.digest;
+// A key of the file is known by its name where one of the ledger is known by its id.
+bool same_name(const key_record& a, const key_record& b) {
+  return a.name == b.name || a.name == b.id;
 }
 
+bool same_digest(const key_record& a, const key_record& b) {
+  return a.digest == b.digest || a.previous_digest == b.digest || b.previous_digest == a.digest;
+}
+
+// An id is taken for good, a name and a digest until the key is revoked.
 const key_record* find_same(const std::vector<key_record>& records, const key_record& wanted) {
   const auto found = std::find_if(records.begin(), records.end(), [&](const key_record& r) {
-    return r.id != wanted.id && !r.revoked && same_key(r, wanted);
+    if (r.id == wanted.id || r.id == wanted.name) return true;
+    return !r.revoked && (same_name(r, wanted) || same_digest(r, wanted));
   });
   return found == records.end() ? nullptr : &*found;
 }
@@ -34,6 +40,7 @@ std::expected<void, std::string> key_ring::configure(const config::auth_config& 
     secret = std::move(*read);
   }
   const std::lock_guard lock(mutex_);
+  if (auto kept = check_secret(secret, config, *records); !kept) return kept;
   for (const auto& record : *records) {
     const auto* made = find_same(made_, record);
     if (made == nullptr) made = find_same(claimed_, record);
@@ -45,10 +52,25 @@ std::expected<void, std::string> key_ring::configure(const config::auth_config& 
     }
   }
   secret_ = std::move(secret);
-  configured_ = std::move(*records);
+  std::swap(configured_, *records);
   configured_tenants_ = config.tenants;
   rebuild();
+  for (const auto& before : *records) {
+    const auto stays = [&](const key_record& r) { return r.id == before.id; };
+    if (std::none_of(configured_.begin(), configured_.end(), stays)) accounts_.retire(before.id);
+  }
   return {};
+}
+
+std::expected<void, std::string> key_ring::check_secret(const std::string& wanted,
+                                                        const config::auth_config& config,
+                                                        const std::vector<key_record>& records) const {
+  const bool depends = !configured_.empty() || !records.empty() || !config.ledger_dir.empty();
+  if (secret_.empty() || wanted == secret_ || !depends) return {};
+  return std::unexpected(fmt::format(
+      "auth.secret_file ({}) holds another secret now, with which no running key would open: put the "
+      "old one back; or make every key anew with it and restart",
+      config.secret_file.string()));
 }
 
 void key_ring::set_made(std::vector<key_record> records, std::vector<tenant_record> tenants) {
@@ -66,7 +88,13 @@ void key_ring::rebuild() {
   auto records = configured_;
   records.insert(records.end(), made_.begin(), made_.end());
   const auto weight = [this](std::string_view tenant) { return weight_of(tenant); };
-  store_ = std::make_shared<const key_store>(secret_, records, weight, accounts_);
+  auto next = std::make_shared<const key_store>(secret_, records, weight, accounts_);
+  {
+    const std::lock_guard lock(store_mutex_);
+    store_.swap(next);
+  }
+  // Not by the last of its readers: an I/O thread has better to do than to free thousands of keys.
+  last_store_ = std::move(next);
 }
 
 std::int64_t key_ring::weight_of(std::string_view tenant) const {
@@ -79,7 +107,7 @@ std::int64_t key_ring::weight_of(std::string_view tenant) const {
 }
 
 std::shared_ptr<const key_store> key_ring::store() const {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(store_mutex_);
   return store_;
 }
 

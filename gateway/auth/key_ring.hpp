@@ -20,13 +20,15 @@ class key_ring final {
   // `accounts` outlives the ring.
   explicit key_ring(limits::account_table& accounts) : accounts_(accounts) {}
 
-  // The file's keys and secret; on an error, which names the key, nothing changes.
+  // The file's keys and secret; on an error, which names the key or the secret's file, nothing changes.
+  // Running requests of keys that are no longer there end.
   std::expected<void, std::string> configure(const config::auth_config& config);
 
   // What the ledger holds now, whole. No record has a name or digest of the
   // file: it would have been refused, or the file.
   void set_made(std::vector<key_record> records, std::vector<tenant_record> tenants);
 
+  // Waits for no change that is under way.
   std::shared_ptr<const key_store> store() const;
   std::optional<identity> named(std::string_view name) const;  // of a key that opens
   std::vector<key_record> configured() const;
@@ -40,6 +42,9 @@ class key_ring final {
   std::optional<digest> digest_of(std::string_view key) const;
 
  private:
+  // Under mutex_. Digests under another secret than `wanted` are of no use any more.
+  std::expected<void, std::string> check_secret(const std::string& wanted, const config::auth_config& config,
+                                                const std::vector<key_record>& records) const;
   void rebuild();                                         // under mutex_
   std::int64_t weight_of(std::string_view tenant) const;  // under mutex_
 
@@ -51,7 +56,9 @@ class key_ring final {
   std::vector<key_record> claimed_;                // at most one, on its way to the ledger
   std::vector<tenant_record> configured_tenants_;  // come before those of the ledger
   std::vector<tenant_record> made_tenants_;
-  std::shared_ptr<const key_store> store_ = std::make_shared<const key_store>();
+  std::shared_ptr<const key_store> last_store_;  // before store_
+  mutable std::mutex store_mutex_;               // held for one copy, inside mutex_
+  std::shared_ptr<const key_store> store_ = std::make_shared<const key_store>();  // under store_mutex_
 };
 
 }  // namespace weir::gateway::auth

@@ -2,15 +2,17 @@
 
 #include <fmt/format.h>
 #include <simdjson.h>
-#include <sys/socket.h>
 
 #include <CLI/CLI.hpp>
-#include <boost/asio/connect.hpp>
+#include <algorithm>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/use_future.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/core/tcp_stream.hpp>
 #include <boost/beast/http.hpp>
 
+#include "engine/text/printable.hpp"
 #include "gateway/auth/key_store.hpp"
 #include "gateway/auth/private_file.hpp"
 #include "gateway/cli/commands.hpp"
@@ -24,35 +26,67 @@ namespace asio = boost::asio;
 namespace beast = boost::beast;
 using beast::http::status;
 
-constexpr long k_timeout_s = 10;
+constexpr std::int64_t k_timeout_max_s = 3600;
+constexpr std::size_t k_message_bytes_max = 2000;
 constexpr std::size_t k_answer_bytes_max = std::size_t{64} << 20;
 
 using http_request = beast::http::request<beast::http::string_body>;
 using http_response = beast::http::response<beast::http::string_body>;
 
-std::expected<http_response, admin_failure> send_to(const config::base_url& url,
-                                                    const http_request& request) {
+// Connects, writes and reads before one deadline, which a peer that sends a byte now and then does not move.
+http_response exchange(const config::base_url& url, const http_request& request, std::int64_t timeout_s) {
+  asio::io_context io(1);
+  const auto finish = [&io](auto step) {
+    io.restart();
+    io.run();
+    return step.get();
+  };
+  asio::ip::tcp::resolver resolver(io);
+  const auto found = resolver.resolve(url.host, std::to_string(url.port));
+  beast::tcp_stream stream(io);
+  stream.expires_after(std::chrono::seconds(timeout_s));
+  finish(stream.async_connect(found, asio::use_future));
+  finish(beast::http::async_write(stream, request, asio::use_future));
+  beast::flat_buffer buffer;
+  beast::http::response_parser<beast::http::string_body> parser;
+  parser.body_limit(k_answer_bytes_max);
+  finish(beast::http::async_read(stream, buffer, parser, asio::use_future));
+  return parser.release();
+}
+
+std::expected<http_response, admin_failure> send_to(const config::base_url& url, const http_request& request,
+                                                    std::int64_t timeout_s) {
   try {
-    asio::io_context io(1);
-    asio::ip::tcp::socket socket(io);
-    asio::ip::tcp::resolver resolver(io);
-    asio::connect(socket, resolver.resolve(url.host, std::to_string(url.port)));
-    const timeval limit{.tv_sec = k_timeout_s, .tv_usec = 0};
-    for (const int which : {SO_RCVTIMEO, SO_SNDTIMEO}) {
-      setsockopt(socket.native_handle(), SOL_SOCKET, which, &limit, sizeof limit);
-    }
-    beast::http::write(socket, request);
-    beast::flat_buffer buffer;
-    beast::http::response_parser<beast::http::string_body> parser;
-    parser.body_limit(k_answer_bytes_max);
-    beast::http::read(socket, buffer, parser);
-    return parser.release();
+    return exchange(url, request, timeout_s);
   } catch (const boost::system::system_error& e) {
+    const bool late = e.code() == beast::error::timeout;
     return std::unexpected(admin_failure{
-        k_failed, fmt::format("{}: {}; is that the admin address of a running weir? 'weir serve' prints it, "
-                              "--url names it",
-                              url.authority, e.code().message())});
+        k_failed,
+        fmt::format("{}: {}; is that the admin address of a running weir? 'weir serve' prints it, "
+                    "--url names it",
+                    url.authority,
+                    late ? fmt::format("no whole answer within {} s", timeout_s) : e.code().message())});
   }
+}
+
+// What the API is served under is fixed.
+std::optional<config::base_url> parse_admin_url(const std::string& text) {
+  const auto url = config::parse_base_url(text);
+  if (!url || url->tls) return std::nullopt;
+  const auto path = text.find(url->authority) + url->authority.size();
+  if (path != text.size() && text.substr(path) != "/") return std::nullopt;
+  return *url;
+}
+
+std::expected<std::string, admin_failure> read_key(const std::filesystem::path& file) {
+  auto key = auth::read_private_file(file, auth::k_key_bytes_max);
+  if (!key) return std::unexpected(admin_failure{k_bad_config, "--admin-key-file " + key.error()});
+  if (std::all_of(key->begin(), key->end(), [](char c) { return c > 0x20 && c < 0x7f; }))
+    return std::move(*key);
+  return std::unexpected(admin_failure{
+      k_bad_config,
+      fmt::format("--admin-key-file {}: an admin key is one line of printable characters without space",
+                  file.string())});
 }
 
 std::string message_of(const std::string& body) {
@@ -60,9 +94,9 @@ std::string message_of(const std::string& body) {
   simdjson::dom::element root;
   std::string_view message;
   if (parser.parse(body).get(root) || root["error"]["message"].get(message)) {
-    return "an answer that is no error of weir: " + body.substr(0, 200);
+    return "an answer that is no error of weir: " + engine::text::printable(body, 200);
   }
-  return std::string(message);
+  return engine::text::printable(message, k_message_bytes_max);
 }
 
 std::string hint(status code, const admin_address& at) {
@@ -76,20 +110,23 @@ std::string hint(status code, const admin_address& at) {
 void add_admin_options(CLI::App& app, admin_address& out) {
   app.add_option("--url", out.url, "Admin address of the running weir")->capture_default_str();
   app.add_option("--admin-key-file", out.key_file, "The admin key, as its admin.key_file");
+  app.add_option("--timeout-s", out.timeout_s, "Seconds until an answer must be there, whole")
+      ->check(CLI::Range(std::int64_t{1}, k_timeout_max_s))
+      ->capture_default_str();
 }
 
 std::expected<std::string, admin_failure> call_admin(const admin_address& at, beast::http::verb method,
                                                      const std::string& target, const std::string& body) {
-  const auto url = config::parse_base_url(at.url);
-  if (!url || url->tls) {
-    return std::unexpected(
-        admin_failure{k_bad_config, fmt::format("--url {}: expected http://HOST:PORT", at.url)});
+  const auto url = parse_admin_url(at.url);
+  if (!url) {
+    return std::unexpected(admin_failure{
+        k_bad_config, fmt::format("--url {}: expected http://HOST:PORT, without a path", at.url)});
   }
   http_request request{method, target, 11};
   request.set(beast::http::field::host, url->authority);
   if (!at.key_file.empty()) {
-    const auto key = auth::read_private_file(at.key_file, auth::k_key_bytes_max);
-    if (!key) return std::unexpected(admin_failure{k_bad_config, "--admin-key-file " + key.error()});
+    const auto key = read_key(at.key_file);
+    if (!key) return std::unexpected(key.error());
     request.set(beast::http::field::authorization, "Bearer " + *key);
   }
   if (!body.empty()) {
@@ -97,7 +134,7 @@ std::expected<std::string, admin_failure> call_admin(const admin_address& at, be
     request.body() = body;
   }
   request.prepare_payload();
-  auto response = send_to(*url, request);
+  auto response = send_to(*url, request, at.timeout_s);
   if (!response) return std::unexpected(std::move(response.error()));
   if (beast::http::to_status_class(response->result()) != beast::http::status_class::successful) {
     return std::unexpected(

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <boost/beast/http/verb.hpp>
+#include <cstdint>
 #include <expected>
 #include <filesystem>
 #include <string>
@@ -15,9 +16,10 @@ namespace weir::gateway::cli {
 struct admin_address {
   std::string url = "http://127.0.0.1:9090";
   std::filesystem::path key_file;  // empty: no key is sent
+  std::int64_t timeout_s = 10;     // of one request, from its connection to the end of its answer
 };
 
-// --url and --admin-key-file.
+// --url, --admin-key-file and --timeout-s.
 void add_admin_options(CLI::App& app, admin_address& out);
 
 struct admin_failure {
@@ -25,7 +27,7 @@ struct admin_failure {
   std::string message;  // what to do included
 };
 
-// The body of a 2xx answer. `target`: path and query.
+// The body of a 2xx answer, as it came. `target`: path and query. A failure's message is fit for a terminal.
 std::expected<std::string, admin_failure> call_admin(const admin_address& at, boost::beast::http::verb method,
                                                      const std::string& target, const std::string& body = {});
 

@@ -6,6 +6,7 @@
 #include <iostream>
 #include <iterator>
 
+#include "engine/text/printable.hpp"
 #include "gateway/api/json.hpp"
 #include "gateway/cli/admin_client.hpp"
 #include "gateway/cli/commands.hpp"
@@ -42,16 +43,17 @@ double number(simdjson::dom::element of, std::string_view key) {
   return of[key].get(out) ? 0 : out;
 }
 
-std::string_view text(simdjson::dom::element of, std::string_view key) {
+std::string text(simdjson::dom::element of, std::string_view key) {
   std::string_view out;
-  return of[key].get(out) ? std::string_view() : out;
+  return of[key].get(out) ? std::string() : engine::text::printable(out);
 }
 
 int print(const std::string& answer) {
   simdjson::dom::parser parser;
   simdjson::dom::element root;
   if (parser.parse(answer).get(root)) {
-    std::fprintf(stderr, "weir explain: the answer is not JSON: %s\n", answer.substr(0, 200).c_str());
+    std::fprintf(stderr, "weir explain: the answer is not JSON: %s\n",
+                 engine::text::printable(answer, 200).c_str());
     return k_failed;
   }
   simdjson::dom::element prompt;
@@ -87,7 +89,7 @@ int explain(const explain_options& options) {
     return answer.error().exit_code;
   }
   if (!options.json) return print(*answer);
-  std::printf("%s\n", answer->c_str());
+  std::printf("%s\n", engine::text::printable(*answer).c_str());
   return k_ok;
 }
 

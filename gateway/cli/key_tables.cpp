@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <string_view>
 
+#include "engine/text/printable.hpp"
+
 namespace weir::gateway::cli {
 
 namespace {
@@ -14,14 +16,14 @@ using simdjson::dom::element;
 
 std::string text(element of, std::string_view key) {
   std::string_view out;
-  return of[key].get(out) ? std::string() : std::string(out);
+  return of[key].get(out) ? std::string() : engine::text::printable(out);
 }
 
 // As the API wrote it; "-" for null or nothing.
 std::string number(element of, std::string_view key) {
   element value;
   if (of[key].get(value) || value.is_null()) return "-";
-  return simdjson::minify(value);
+  return engine::text::printable(simdjson::minify(value));
 }
 
 bool flag(element of, std::string_view key) {
@@ -35,7 +37,7 @@ std::string models(element key) {
   if (key["models"].get(list)) return out;
   for (const auto name : list) {
     std::string_view one;
-    if (!name.get(one)) out += fmt::format("{}{}", out.empty() ? "" : ", ", one);
+    if (!name.get(one)) out += fmt::format("{}{}", out.empty() ? "" : ", ", engine::text::printable(one));
   }
   return out.empty() ? "all" : out;
 }
@@ -122,7 +124,7 @@ bool print_new_key(const std::string& key) {
   print_terms(stderr, root);
   fmt::print(stderr, "\nthe key, shown this once:\n");
   std::fflush(stderr);
-  fmt::print("{}\n", secret);
+  fmt::print("{}\n", engine::text::printable(secret));
   return true;
 }
 

@@ -1,7 +1,9 @@
 #include <cstdio>
+#include <utility>
 
 #include "engine/text/quote.hpp"
 #include "gateway/auth/key_store.hpp"
+#include "gateway/auth/key_text.hpp"
 #include "gateway/auth/private_file.hpp"
 #include "gateway/cli/commands.hpp"
 #include "gateway/cli/keys_remote.hpp"
@@ -21,7 +23,20 @@ int fail(const std::string& message) {
   return k_failed;
 }
 
+// As YAML: a name may look like a number, a mapping or nothing at all.
+std::string in_quotes(const std::string& name) {
+  std::string out;
+  engine::text::append_quoted(out, name);
+  return out;
+}
+
 int make_key(const key_options& options) {
+  for (const auto& [option, name] :
+       {std::pair("--name", &options.name), std::pair("--tenant", &options.tenant)}) {
+    if (const auto wrong = auth::fault_of_name(*name); !wrong.empty()) {
+      return fail(std::string(option) + ": " + std::string(wrong));
+    }
+  }
   if (!std::filesystem::exists(options.secret_file)) {
     if (const auto made = auth::create_secret(options.secret_file); !made) return fail(made.error());
     std::fprintf(stderr, "created the server secret %s\n", options.secret_file.c_str());
@@ -32,11 +47,13 @@ int make_key(const key_options& options) {
   std::fprintf(stderr, "the key, shown this once:\n");
   std::printf("%s\n", key.c_str());
   std::fprintf(stderr, "\nadd to the configuration under auth.keys:\n");
-  std::printf("    - name: %s\n      tenant: %s\n      digest: %s\n", options.name.c_str(),
-              options.tenant.c_str(), auth::to_hex(auth::key_digest(*secret, key)).c_str());
+  std::printf("    - name: %s\n      tenant: %s\n      digest: %s\n", in_quotes(options.name).c_str(),
+              in_quotes(options.tenant).c_str(), auth::to_hex(auth::key_digest(*secret, key)).c_str());
   std::fprintf(stderr,
                "\nlimits go beside them, as in\n      limits: {requests_per_min: 60, tokens_per_min: 100000, "
                "concurrent: 8, usd_per_day: 5}\n");
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
+    return fail("standard output takes nothing: make another");
   return k_ok;
 }
 

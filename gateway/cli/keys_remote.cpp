@@ -6,11 +6,14 @@
 #include <CLI/CLI.hpp>
 #include <charconv>
 #include <cmath>
+#include <csignal>
 #include <cstdio>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "engine/text/printable.hpp"
 #include "engine/text/quote.hpp"
 #include "gateway/cli/admin_client.hpp"
 #include "gateway/cli/key_tables.hpp"
@@ -39,6 +42,8 @@ struct remote_options {
 };
 
 constexpr const char* k_keys = "/admin/v1/keys";
+constexpr const char* k_not_ours = "an answer that is not weir's";
+constexpr std::size_t k_pages_max = 100'000;
 
 std::string key_path(const remote_options& options, const char* behind = "") {
   return std::string(k_keys) + "/" + path_segment(options.id) + behind;
@@ -66,7 +71,9 @@ class json_fields {
     const char* const end = typed.data() + typed.size();
     const auto [stop, ec] = std::from_chars(typed.data(), end, value);
     if (typed == "none") return raw(key, "null");
-    if (ec != std::errc() || stop != end || !std::isfinite(value)) return text(key, typed);  // refused there
+    // Refused there. A zero in front is octal to some.
+    const bool octal = typed.size() > 1 && typed[0] == '0' && typed[1] != '.';
+    if (ec != std::errc() || stop != end || !std::isfinite(value) || octal) return text(key, typed);
     raw(key, typed.find_first_not_of("0123456789") == typed.npos ? typed : fmt::format("{}", value));
   }
   bool empty() const { return out_.empty(); }
@@ -104,12 +111,21 @@ int fail(const std::string& message, int exit_code = k_failed) {
   return exit_code;
 }
 
+// Whether all of it went out.
+bool flush_output() {
+  return std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+}
+
 int show(const remote_options& options, const std::string& answer, printer print) {
+  simdjson::dom::parser parser;
+  simdjson::dom::element root;
+  if (parser.parse(answer).get(root)) return fail(k_not_ours);
   if (options.json) {
-    std::printf("%s\n", answer.c_str());
-    return k_ok;
+    std::printf("%s\n", engine::text::printable(simdjson::minify(root)).c_str());
+  } else if (!print(answer)) {
+    return fail(k_not_ours);
   }
-  return print(answer) ? k_ok : fail("an answer that is not weir's");
+  return flush_output() ? k_ok : fail("standard output takes nothing");
 }
 
 int call(const remote_options& options, verb method, const std::string& target, const std::string& body,
@@ -119,12 +135,38 @@ int call(const remote_options& options, verb method, const std::string& target, 
   return show(options, *answer, print);
 }
 
+// A key that nobody has read is not left open.
+int take_back(const remote_options& options, const std::string& answer) {
+  simdjson::dom::parser parser;
+  simdjson::dom::element root;
+  std::string_view id;
+  if (parser.parse(answer).get(root) || root["id"].get(id)) return k_failed;
+  const auto target = fmt::format("{}/{}/revoke", k_keys, path_segment(id));
+  const auto revoked = call_admin(options.at, verb::post, target);
+  if (revoked)
+    return fail(fmt::format("the key could not be shown and was revoked again ({})", path_segment(id)));
+  return fail(fmt::format("the key could not be shown: revoke {}, which failed here: {}", path_segment(id),
+                          revoked.error().message));
+}
+
 int create(const remote_options& options) {
   json_fields body;
   body.text("name", options.name);
   body.text("tenant", options.tenant);
   add_terms(options, body);
-  return call(options, verb::post, k_keys, body.object(), print_new_key);
+  std::signal(SIGPIPE,
+              SIG_IGN);  // a reader that has gone is a failed write, after which there is something to do
+  const auto answer = call_admin(options.at, verb::post, k_keys, body.object());
+  if (!answer) return fail(answer.error().message, answer.error().exit_code);
+  const int shown = show(options, *answer, print_new_key);
+  return shown == k_ok ? k_ok : take_back(options, *answer);
+}
+
+int rotate(const remote_options& options) {
+  const auto body = fmt::format(R"({{"grace_s":{}}})", options.grace_s);
+  const int shown = call(options, verb::post, key_path(options, "/rotate"), body, print_new_key);
+  if (shown == k_failed && !flush_output()) return fail("the new key could not be shown: rotate again");
+  return shown;
 }
 
 int set(const remote_options& options) {
@@ -139,24 +181,29 @@ int set(const remote_options& options) {
 int list(const remote_options& options) {
   std::string data;
   std::string target = k_keys;
+  std::set<std::string, std::less<>> seen;
   for (bool more = true; more;) {
     const auto answer = call_admin(options.at, verb::get, target);
     if (!answer) return fail(answer.error().message, answer.error().exit_code);
     simdjson::dom::parser parser;
     simdjson::dom::element root;
     simdjson::dom::array keys;
-    if (parser.parse(*answer).get(root) || root["data"].get(keys))
-      return fail("an answer that is not weir's");
+    if (parser.parse(*answer).get(root) || root["data"].get(keys)) return fail(k_not_ours);
     for (const auto key : keys) data += (data.empty() ? "" : ",") + simdjson::minify(key);
     std::string_view next;
     more = !root["next"].get(next);
-    target = fmt::format("{}?cursor={}", k_keys, next);
+    if (more && (seen.size() == k_pages_max || !seen.emplace(next).second)) {
+      return fail("the server's pages of keys do not end");
+    }
+    target = fmt::format("{}?cursor={}", k_keys, path_segment(next));
   }
   return show(options, R"({"data":[)" + data + "]}", print_keys);
 }
 
 int tenants(const remote_options& options) {
   const std::string path = "/admin/v1/tenants";
+  if (options.name.empty() && options.weight != 0)
+    return fail("tenants: --weight needs --name", k_bad_config);
   if (options.name.empty()) return call(options, verb::get, path, {}, print_tenants);
   if (options.weight == 0) return fail("tenants: --name needs --weight", k_bad_config);
   const auto body = fmt::format(R"({{"weight":{}}})", options.weight);
@@ -219,11 +266,8 @@ void add_remote_keys(CLI::App& keys, command& chosen) {
   sub->add_flag("--all-models", changed->all_models, "The key may use every model");
 
   const auto rotated = options();
-  sub = add(keys, chosen, rotated, "rotate", "A new key in place of the old one; prints it this once",
-            [](const remote_options& o) {
-              const auto body = fmt::format(R"({{"grace_s":{}}})", o.grace_s);
-              return call(o, verb::post, key_path(o, "/rotate"), body, print_new_key);
-            });
+  sub =
+      add(keys, chosen, rotated, "rotate", "A new key in place of the old one; prints it this once", &rotate);
   add_id(*sub, *rotated);
   sub->add_option("--grace-s", rotated->grace_s, "Seconds for which the old key still opens")
       ->capture_default_str();

@@ -183,6 +183,27 @@ class checker {
     }
   }
 
+  // Nobody else's files in there, and its mode is the ledger's.
+  void check_ledger_dir() {
+    const auto& dir = config_.auth.ledger_dir;
+    if (dir.empty()) return;
+    const auto holds_config = std::filesystem::path(file_).parent_path().lexically_normal();
+    const auto plain = dir.has_filename() ? dir : dir.parent_path();
+    if (plain == plain.root_path() || plain.filename() == "." || plain.filename() == ".." ||
+        plain == holds_config) {
+      fail(config_.auth.at, "auth.ledger_dir", "needs a folder of its own");
+    }
+  }
+
+  void check_admin_hosts() {
+    for (const auto& host : config_.admin_access.hosts) {
+      const auto url = parse_base_url("http://" + host);
+      if (url && url->authority == host) continue;
+      fail(config_.admin_access.at, "admin.hosts",
+           fmt::format("'{}' is no host; write its name, or its name and port", host));
+    }
+  }
+
   void check_keys() {
     const auto& auth = config_.auth;
     if (!auth.keys.empty() && auth.secret_file.empty()) {
@@ -192,6 +213,8 @@ class checker {
       fail(auth.at, "auth.secret_file",
            "a ledger_dir needs the server secret that digests of its keys are made with");
     }
+    check_ledger_dir();
+    check_admin_hosts();
     check_file(auth.secret_file, auth.at, "auth.secret_file");
     check_file(config_.admin_access.key_file, config_.admin_access.at, "admin.key_file");
     check_tenants();

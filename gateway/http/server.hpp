@@ -23,7 +23,7 @@ namespace weir::gateway::http {
 
 struct server_options {
   std::size_t thread_count = 1;
-  std::size_t connections_max = k_connections_max_default;      // over all listeners; beyond it 503
+  std::size_t connections_max = k_connections_max_default;      // of clients; beyond it 503
   std::size_t body_budget_bytes = k_body_budget_bytes_default;  // request bodies in memory; beyond it 503
 };
 

@@ -32,7 +32,9 @@ void server_shared::stop_accepting() {
 
 bool server_shared::open_connection(bool drained) {
   const std::lock_guard lock(mutex_);
-  if (open_count_ >= options.connections_max) return false;
+  const bool full = drained ? drained_count_ >= options.connections_max
+                            : open_count_ - drained_count_ >= k_admin_connections_max;
+  if (full) return false;
   ++open_count_;
   if (drained) ++drained_count_;
   counters.connections_open.store(open_count_, std::memory_order_relaxed);

@@ -30,7 +30,8 @@ struct server_shared {
   byte_budget budget;
   edge_counters counters;
 
-  // False at the connection cap. `drained` connections are those that drain() waits for.
+  // False at the connection cap. `drained` connections are those that drain() waits for; the others, of admin
+  // listeners, have a cap of their own.
   void start_accepting(std::size_t worker_count);
   void stop_accepting();  // once per worker
   bool open_connection(bool drained);

@@ -49,6 +49,25 @@ std::unexpected<store_error> refuse_full(const fs::path& folder) {
                 fault::full_disk);
 }
 
+// A ledger made by hand or by an older umask is closed; a folder of something else is not touched.
+std::expected<void, store_error> keep_private(const fs::path& folder) {
+  struct stat status {};
+  if (::stat(folder.c_str(), &status) != 0) return refuse_io(folder, errno);
+  if (!S_ISDIR(status.st_mode)) return refuse_io(folder, ENOTDIR);
+  if ((status.st_mode & 077) == 0) return {};
+  std::error_code error;
+  if (!fs::exists(folder / "lock", error) && !fs::is_empty(folder, error)) {
+    return refuse(
+        fmt::format("{} holds something else and others may enter it: give the ledger a folder of its own",
+                    folder.string()));
+  }
+  if (::chmod(folder.c_str(), 0700) != 0) {
+    return refuse(
+        fmt::format("others may enter the ledger's folder {}: run chmod 700 on it", folder.string()));
+  }
+  return {};
+}
+
 std::unexpected<store_error> refuse_damaged(const fs::path& folder, std::string_view detail) {
   return refuse(
       fmt::format("the ledger in {} is damaged ({}): restore the folder from a backup, or move it "
@@ -150,9 +169,12 @@ std::expected<std::unique_ptr<store>, store_error> store::open(place with, conte
   std::error_code error;
   fs::create_directories(with.folder.parent_path(), error);
   if (::mkdir(with.folder.c_str(), 0700) != 0 && errno != EEXIST) return refuse_io(with.folder, errno);
+  if (auto closed = keep_private(with.folder); !closed) return std::unexpected(std::move(closed.error()));
   auto locked = lock_folder(with.folder);
   if (!locked) return std::unexpected(std::move(locked.error()));
   std::unique_ptr<store> made(new store(std::move(with), *locked));
+  // RocksDB ends the process where a database that is opened for writing meets a full disk.
+  if (auto space = made->probe_space(); !space) return std::unexpected(std::move(space.error()));
   if (auto ready = made->prepare(); !ready) return std::unexpected(std::move(ready.error()));
   auto loaded = made->load();
   if (!loaded) return std::unexpected(std::move(loaded.error()));
@@ -283,7 +305,10 @@ std::expected<void, store_error> store::probe_space() {
   std::error_code ignored;
   fs::remove(path, ignored);
   if (status.IsNoSpace()) return refuse_full(place_.folder);
-  if (!status.ok()) return refuse_damaged(place_.folder, status.ToString());
+  if (!status.ok()) {
+    return refuse(fmt::format("the ledger in {} cannot be written ({}): see to the disk",
+                              place_.folder.string(), status.ToString()));
+  }
   return {};
 }
 

@@ -5,8 +5,9 @@
 //                 so it can lag but never lead; a database that is behind it has lost acknowledged writes
 //   db/           the database; made as db.new/ and renamed, so that a first start may die at any point
 //
-// Opening reads and checks everything before anything is written: a ledger that is refused is left as it was
-// (but for RocksDB's own LOG).
+// Opening asks the disk for room, by a file "probe", then reads and checks everything before anything else is
+// written: a ledger that is refused is left as it was (but for RocksDB's own LOG). Others may not enter the
+// folder: its mode becomes 0700.
 //
 // Not thread-safe. Blocks.
 #pragma once

@@ -1,6 +1,7 @@
 #include "gateway/limits/account.hpp"
 
 #include <chrono>
+#include <utility>
 
 namespace weir::gateway::limits {
 
@@ -40,6 +41,21 @@ std::shared_ptr<account> account_table::of(std::string_view id) {
     found = accounts_.emplace(std::string(id), std::make_shared<account>(std::string(id))).first;
   }
   return found->second;
+}
+
+void account_table::retire(std::string_view id) {
+  std::shared_ptr<account> old;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = accounts_.find(id);
+    if (found == accounts_.end()) return;
+    auto fresh = std::make_shared<account>(std::string(id));
+    const auto now_ns = cell_now_ns();
+    fresh->requests.restore(found->second->requests.empty_in_ns(now_ns), now_ns);
+    fresh->tokens.restore(found->second->tokens.empty_in_ns(now_ns), now_ns);
+    old = std::exchange(found->second, std::move(fresh));
+  }
+  old->revoke();
 }
 
 void account_table::for_each(const std::function<void(const account&)>& look) const {

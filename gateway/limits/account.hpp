@@ -68,6 +68,9 @@ class account_table final {
   // The account of a key; a new one where there is none.
   std::shared_ptr<account> of(std::string_view id);
 
+  // Of a key that is not there any more, but may come back: what runs ends, and rates go on where they were.
+  void retire(std::string_view id);
+
   // Under the table's lock.
   void for_each(const std::function<void(const account&)>& look) const;
 

@@ -3,6 +3,7 @@
 #include <fmt/chrono.h>
 #include <spdlog/spdlog.h>
 
+#include "engine/text/printable.hpp"
 #include "gateway/api/json.hpp"
 #include "gateway/observe/log.hpp"
 
@@ -20,6 +21,12 @@ std::string now_utc() {
   const auto now = floor<milliseconds>(std::chrono::system_clock::now());
   return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z", floor<std::chrono::seconds>(now),
                      now.time_since_epoch().count() % 1000);
+}
+
+// A line stays one JSON line of valid UTF-8 whatever a client sent.
+void append_text(std::string& line, std::string_view text) {
+  if (engine::text::is_printable(text)) return api::append_quoted(line, text);
+  api::append_quoted(line, engine::text::printable(text));
 }
 
 }  // namespace
@@ -52,9 +59,9 @@ request_probe::~request_probe() {
                           .completion_tokens = completion_tokens_});
   if (report_ != report::metrics_and_line) return;
   std::string line = fmt::format(R"({{"time":"{}","request_id":)", now_utc());
-  api::append_quoted(line, exchange_.request_id());
+  append_text(line, exchange_.request_id());
   line += R"(,"client":)";
-  api::append_quoted(line, exchange_.peer().address);
+  append_text(line, exchange_.peer().address);
   line += fmt::format(R"(,"endpoint":"{}","status":{})", endpoint_, status);
   for (const auto& [name, value] : {std::pair<std::string_view, std::string_view>{"key", key_},
                                     {"model", model_},
@@ -63,7 +70,7 @@ request_probe::~request_probe() {
                                     {"detail", detail_}}) {
     if (value.empty()) continue;
     line += fmt::format(R"(,"{}":)", name);
-    api::append_quoted(line, value);
+    append_text(line, value);
   }
   line += fmt::format(R"(,"duration_ms":{:.1f})", duration_s * 1e3);
   if (first_token_s_ >= 0) line += fmt::format(R"(,"ttft_ms":{:.1f})", first_token_s_ * 1e3);

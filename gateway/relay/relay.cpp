@@ -7,6 +7,7 @@
 #include <chrono>
 #include <iterator>
 
+#include "engine/text/printable.hpp"
 #include "gateway/api/error_body.hpp"
 #include "gateway/http/syntax.hpp"
 #include "gateway/limits/ticket.hpp"
@@ -277,10 +278,10 @@ task<void> refuse(api::request_context& context, const error& e, http::header_li
 result<const model_entry*> find_model(api::request_context& context, std::string_view model) {
   const auto* entry = context.snap->find_model(model);
   if (entry == nullptr || !context.caller.may_use(entry->name)) {
-    return fail(
-        errc::model_not_found,
-        fmt::format("no model named '{}' here; GET /v1/models lists those you may use", model.substr(0, 256)),
-        "model");
+    return fail(errc::model_not_found,
+                fmt::format("no model named '{}' here; GET /v1/models lists those you may use",
+                            engine::text::printable(model, 256)),
+                "model");
   }
   context.probe.set_model(entry->name);
   if (context.state.draining) return fail(errc::draining, "shutting down; retry in a moment");

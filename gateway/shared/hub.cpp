@@ -7,6 +7,7 @@
 #include <random>
 #include <utility>
 
+#include "engine/text/printable.hpp"
 #include "gateway/awaited.hpp"
 #include "gateway/limits/account.hpp"
 #include "gateway/shared/scripts.hpp"
@@ -24,7 +25,10 @@ constexpr milliseconds k_dial_max{1000};  // a new connection with its hello
 constexpr milliseconds k_backoff_min{25};
 constexpr milliseconds k_backoff_max{400};
 constexpr milliseconds k_goodbye_max{500};
+constexpr milliseconds k_key_backoff{400};  // of a key that is away by itself
 constexpr std::size_t k_keys_per_batch = 128;
+constexpr std::size_t k_why_bytes_max = 200;  // of a store's words in the log
+constexpr std::string_view k_nonsense = "answers with nonsense";
 constexpr int k_stale_max = 8;  // then somebody else has our name
 
 std::string random_name() {
@@ -39,10 +43,14 @@ std::string first_error(const std::vector<store_value>& replies) {
   return {};
 }
 
+std::string said_of(const sync_failure& failure) {
+  return failure.why == sync_failure::kind::refused ? failure.text : std::string(k_nonsense);
+}
+
 }  // namespace
 
 hub::hub(hub_settings settings, ledger::ledger* money, observe::shared_counters counters)
-    : settings_(std::move(settings)), money_(money), counters_(counters) {
+    : settings_(std::move(settings)), money_(money), counters_(counters), backoff_(k_backoff_min) {
   context_ = {.prefix = settings_.prefix,
               .gateway = settings_.gateway,
               .lease_ms = settings_.lease_ms,
@@ -63,6 +71,7 @@ void hub::stop() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
+    given_up_ = true;
   }
   wake_.notify_one();
   if (thread_.joinable()) thread_.join();
@@ -86,7 +95,8 @@ task<bool> hub::wait(key_ref key, lack what, link_time deadline) {
   awaited<bool> answered(co_await asio::this_coro::executor);
   key->wait(answered.giver(), what);
   counters_.waits->Increment();
-  if (!up()) co_return false;  // it may have gone down before it could see who waits
+  // It may have gone down before it could see who waits.
+  if (!up() || key->is_away(limits::cell_now_ns())) co_return false;
   nudge(key);
   const auto left = std::chrono::ceil<milliseconds>(deadline - steady_clock::now());
   const auto outcome = co_await answered.wait(left);
@@ -113,16 +123,11 @@ std::vector<key_ref> hub::all_keys() const {
 }
 
 void hub::run() {
-  auto backoff = k_backoff_min;
   for (;;) {
     if (!link_ && !connect()) {
-      std::unique_lock lock(mutex_);
-      wake_.wait_for(lock, backoff, [this] { return stopping_; });
-      if (stopping_) return;
-      backoff = std::min(backoff * 2, k_backoff_max);
+      if (!rest()) return;
       continue;
     }
-    backoff = k_backoff_min;
     bool beat = false;
     {
       std::unique_lock lock(mutex_);
@@ -132,10 +137,25 @@ void hub::run() {
       if (steady_clock::now() >= money_from_ && !std::exchange(gives_money_, true)) ready_.notify_all();
       beat = steady_clock::now() >= next_beat_;
     }
-    if (beat) next_beat_ = steady_clock::now() + milliseconds(settings_.lease_ms / 4);
-    if (auto done = sync(next_keys(beat)); !done) go_down(shared_failure::command, done.error());
+    const milliseconds beat_every(settings_.lease_ms / 4);
+    if (beat) next_beat_ = steady_clock::now() + beat_every;
+    if (auto done = sync(next_keys(beat)); !done) {
+      go_down(shared_failure::command, done.error());
+      if (!rest()) return;
+      continue;
+    }
+    if (steady_clock::now() - up_since_ >= beat_every) was_of_use();
   }
+  given_up_ = false;
   say_goodbye();
+}
+
+// Before the next attempt; false: the hub stops.
+bool hub::rest() {
+  std::unique_lock lock(mutex_);
+  wake_.wait_for(lock, backoff_, [this] { return stopping_.load(); });
+  backoff_ = std::min(backoff_ * 2, k_backoff_max);
+  return !stopping_;
 }
 
 std::vector<key_ref> hub::next_keys(bool all) {
@@ -147,13 +167,17 @@ std::vector<key_ref> hub::next_keys(bool all) {
   for (const auto& key : out) key->dequeue();
   if (all) out = all_keys();
   const auto now = limits::cell_now_ns();
-  std::erase_if(out, [now](const key_ref& key) { return !key->has_news(now); });
+  std::erase_if(out, [now](const key_ref& key) {
+    const bool away = key->is_away(now);
+    if (away) key->wake_all(false);
+    return away || !key->has_news(now);
+  });
   return out;
 }
 
 bool hub::connect() {
   const auto by = steady_clock::now() + k_dial_max;
-  auto dialled = store_link::dial(settings_.at, by);
+  auto dialled = store_link::dial(settings_.at, by, given_up_);
   std::string why = dialled ? "" : dialled.error();
   if (dialled) {
     link_ = std::move(*dialled);
@@ -170,6 +194,9 @@ bool hub::connect() {
     if (why.empty()) {
       digest_ = replies->back().text;
       if (auto greeted = hello({}, by); !greeted) why = greeted.error();
+    }
+    if (why.empty()) {
+      if (auto obeyed = probe(); !obeyed) why = obeyed.error();
     }
   }
   if (!why.empty()) {
@@ -193,7 +220,7 @@ std::expected<void, std::string> hub::hello(const std::string& broken_epoch, lin
   if (!replies) return std::unexpected(replies.error());
   const auto& reply = replies->front();
   if (reply.is == store_value::kind::error) return std::unexpected(reply.text);
-  if (reply.list.size() != 3 || reply.list[2].integer < 0) return std::unexpected("answers with nonsense");
+  if (reply.list.size() != 3 || reply.list[2].integer < 0) return std::unexpected(std::string(k_nonsense));
   context_.session = reply.list[1].text;
   const auto& epoch = reply.list[0].text;
   if (epoch == context_.epoch) return {};
@@ -239,16 +266,14 @@ std::expected<void, std::string> hub::sync(const std::vector<key_ref>& keys) {
     for (std::size_t i = at; i < std::min(keys.size(), at + k_keys_per_batch); ++i) {
       batch.push_back({keys[i], keys[i]->next_order(money_, limits::cell_now_ns())});
     }
-    const auto sent = limits::cell_now_ns();
+    const auto sent_ns = limits::cell_now_ns();
     const auto replies = send(batch);
-    std::string why = replies ? "" : replies.error();
+    std::vector<refusal> refused;
     std::optional<std::string> greet;
     for (std::size_t i = 0; i < batch.size(); ++i) {
       const auto got = replies ? read_grant((*replies)[i]) : std::unexpected(sync_failure{});
       if (got) {
-        stale_in_a_row_ = 0;
-        count(*got, batch[i].order);
-        batch[i].key->apply(batch[i].order, *got, sent, limits::cell_now_ns());
+        was_obeyed(batch[i], *got, sent_ns);
         continue;
       }
       batch[i].key->lost();
@@ -257,15 +282,55 @@ std::expected<void, std::string> hub::sync(const std::vector<key_ref>& keys) {
       if (failure.why == kind::stale || failure.why == kind::lost) {
         greet = failure.why == kind::lost ? context_.epoch : greet.value_or("");
         nudge(batch[i].key);
-      } else if (why.empty()) {
-        why = failure.why == kind::refused ? failure.text : "answers with nonsense";
+      } else {
+        refused.push_back({batch[i].key, said_of(failure)});
       }
     }
-    if (!why.empty()) return std::unexpected(std::move(why));
+    if (!replies) return std::unexpected(replies.error());
+    if (auto others = set_away(refused); !others) return others;
     if (!greet) continue;
     if (++stale_in_a_row_ > k_stale_max) return std::unexpected("another gateway has this one's ledger");
     const auto by = steady_clock::now() + milliseconds(settings_.timeout_ms);
     if (auto greeted = hello(*greet, by); !greeted) return greeted;
+  }
+  return {};
+}
+
+void hub::was_obeyed(const asked& order, const key_grant& got, std::int64_t sent_ns) {
+  stale_in_a_row_ = 0;
+  count(got, order.order);
+  order.key->apply(order.order, got, sent_ns, limits::cell_now_ns());
+  was_of_use();
+  if (away_.erase(order.key) > 0) {
+    spdlog::info("shared limits: {}:{} takes key '{}' again", settings_.at.host, settings_.at.port,
+                 order.key->id());
+  }
+}
+
+// Whether the store obeys at all.
+std::expected<void, std::string> hub::probe() {
+  const auto command = sync_command(context_, probe_order(), "EVALSHA", digest_);
+  counters_.commands->Increment();
+  const auto replies =
+      link_->exchange({&command, 1}, steady_clock::now() + milliseconds(settings_.timeout_ms));
+  if (!replies) return std::unexpected(replies.error());
+  const auto got = read_grant(replies->front());
+  if (got || got.error().why == sync_failure::kind::stale) return {};
+  return std::unexpected(said_of(got.error()));
+}
+
+// The error: it is not these keys, but the store.
+std::expected<void, std::string> hub::set_away(const std::vector<refusal>& refused) {
+  if (refused.empty()) return {};
+  if (auto others = probe(); !others) return others;
+  const auto until_ns = limits::cell_now_ns() + std::chrono::nanoseconds(k_key_backoff).count();
+  for (const auto& [key, why] : refused) {
+    counters_.failures[static_cast<std::size_t>(shared_failure::command)]->Increment();
+    key->set_away(until_ns);
+    key->wake_all(false);
+    if (!away_.insert(key).second) continue;
+    spdlog::error("shared limits: {}:{}: key '{}': {}; it alone counts as away", settings_.at.host,
+                  settings_.at.port, key->id(), engine::text::printable(why, k_why_bytes_max));
   }
   return {};
 }
@@ -283,12 +348,16 @@ void hub::count(const key_grant& got, const key_order& order) {
 }
 
 void hub::go_up() {
-  next_beat_ = steady_clock::now();
-  if (was_up_) return;
-  was_up_ = true;
-  said_down_ = false;
+  next_beat_ = up_since_ = steady_clock::now();
   up_.store(true, std::memory_order_relaxed);
   counters_.up->Set(1);
+  if (!said_down_) was_of_use();
+}
+
+void hub::was_of_use() {
+  backoff_ = k_backoff_min;
+  said_down_ = false;
+  if (std::exchange(said_up_, true)) return;
   spdlog::info("shared limits: {}:{} answers; leases of {} ms", settings_.at.host, settings_.at.port,
                settings_.lease_ms);
 }
@@ -296,13 +365,13 @@ void hub::go_up() {
 void hub::go_down(shared_failure kind, const std::string& why) {
   link_.reset();
   counters_.failures[static_cast<std::size_t>(kind)]->Increment();
-  was_up_ = false;
   up_.store(false, std::memory_order_relaxed);
   counters_.up->Set(0);
   for (const auto& key : all_keys()) key->wake_all(false);
   if (std::exchange(said_down_, true)) return;
+  said_up_ = false;
   spdlog::error("shared limits: {}:{}: {}; budgets are refused, rates {}", settings_.at.host,
-                settings_.at.port, why,
+                settings_.at.port, engine::text::printable(why, k_why_bytes_max),
                 settings_.refuse_when_down ? "too" : "are counted by each gateway for itself");
 }
 

@@ -3,10 +3,13 @@
 // meet this thread only where none is left.
 //
 // When the store does not answer, nothing waits for it: the first failure (an error, no reply within
-// timeout_ms) turns up() off and wakes everybody; it is turned on by a hello that succeeded. What is leased
-// is used up meanwhile, then rates follow the configuration and budgets are refused.
+// timeout_ms) turns up() off and wakes everybody; it is turned on when a hello and a probe, an order of a key
+// that nobody has, were obeyed. What is leased is used up meanwhile, then rates follow the configuration and
+// budgets are refused. A store that obeys the probe and refuses the order of a key has something wrong under
+// that key: the key alone is away then, for a moment.
 //
-// One log line per change of state. No secret is in any.
+// One log line per change of state; a store that fails again before it has been of use has not changed its
+// state. No secret is in any.
 //
 // Threads: any; start() and stop() the main thread, before and after traffic. The ledger outlives stop().
 #pragma once
@@ -17,6 +20,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -74,15 +78,25 @@ class hub final {
     key_order order;
   };
 
+  struct refusal {
+    key_ref key;
+    std::string why;
+  };
+
   void run();
+  bool rest();
   bool connect();
   std::expected<void, std::string> hello(const std::string& broken_epoch, link_time by);
   std::vector<key_ref> next_keys(bool all);
   std::expected<void, std::string> sync(const std::vector<key_ref>& keys);
   std::expected<values, std::string> send(const std::vector<asked>& batch);
+  std::expected<void, std::string> probe();
+  std::expected<void, std::string> set_away(const std::vector<refusal>& refused);
+  void was_obeyed(const asked& order, const key_grant& got, std::int64_t sent_ns);
   void count(const key_grant& got, const key_order& order);
   void say_goodbye();
   void go_up();
+  void was_of_use();
   void go_down(observe::shared_failure kind, const std::string& why);
   std::vector<key_ref> all_keys() const;
 
@@ -95,16 +109,20 @@ class hub final {
   std::condition_variable wake_;
   std::map<std::string, key_ref, std::less<>> keys_;
   std::vector<key_ref> dirty_;
-  bool stopping_ = false;
+  std::atomic<bool> stopping_ = false;
   bool gives_money_ = false;
   std::condition_variable ready_;
 
   // The thread's own.
+  std::atomic<bool> given_up_ = false;  // the links' waits are over
   std::unique_ptr<store_link> link_;
   sync_context context_;
   std::string digest_;  // of the sync script, as the server has it
-  bool was_up_ = false;
+  bool said_up_ = false;
   bool said_down_ = false;
+  std::chrono::milliseconds backoff_;
+  link_time up_since_{};
+  std::set<key_ref> away_;  // said to be
   int stale_in_a_row_ = 0;
   link_time next_beat_{};
   link_time money_from_{};

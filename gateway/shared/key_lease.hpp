@@ -121,6 +121,12 @@ class key_lease final {
   key_order next_order(ledger::ledger* money, std::int64_t now_ns);
   void apply(const key_order&, const key_grant&, std::int64_t sent_ns, std::int64_t now_ns);
   void lost();
+  // The store obeys orders of other keys, but refuses or garbles those of this one: until then nobody waits
+  // for it.
+  void set_away(std::int64_t until_ns) noexcept { away_until_ns_.store(until_ns, std::memory_order_relaxed); }
+  bool is_away(std::int64_t now_ns) const noexcept {
+    return now_ns < away_until_ns_.load(std::memory_order_relaxed);
+  }
   // The store starts anew: the next order repeats what it knew.
   void store_is_new();
   // The next order gives everything back.
@@ -156,6 +162,7 @@ class key_lease final {
   const std::string id_;
   const std::int64_t lease_ns_;
   std::atomic<bool> queued_ = false;
+  std::atomic<std::int64_t> away_until_ns_ = 0;
   mutable std::mutex mutex_;  // guards everything below
   auth::key_limits limits_;   // as the last request had them
   policy::limits::rate_lease requests_, tokens_;

@@ -47,25 +47,32 @@ class socket_handle {
   int fd_;
 };
 
+// How long to wait, and what for besides.
+struct patience {
+  link_time deadline;
+  const std::atomic<bool>& given_up;
+};
+
 // Whether the socket is ready before the deadline.
-bool await(int fd, short events, link_time deadline) {
+bool await(int fd, short events, const patience& most) {
   for (;;) {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
-        deadline - std::chrono::steady_clock::now() + std::chrono::microseconds(999));
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(most.deadline - std::chrono::steady_clock::now());
     if (left.count() <= 0) return false;
     pollfd one{.fd = fd, .events = events, .revents = 0};
-    const int got = ::poll(&one, 1, static_cast<int>(std::min<std::int64_t>(left.count(), 60'000)));
+    const int got = ::poll(&one, 1, static_cast<int>(std::min(left, k_given_up_wait).count()));
     if (got > 0) return true;
     if (got < 0 && errno != EINTR) return false;
+    if (most.given_up.load(std::memory_order_relaxed)) return false;
   }
 }
 
-std::expected<socket_handle, std::string> connect_to(const addrinfo& at, link_time deadline) {
+std::expected<socket_handle, std::string> connect_to(const addrinfo& at, const patience& most) {
   socket_handle s(::socket(at.ai_family, at.ai_socktype | SOCK_NONBLOCK | SOCK_CLOEXEC, at.ai_protocol));
   if (s.get() < 0) return std::unexpected(std::strerror(errno));
   if (::connect(s.get(), at.ai_addr, at.ai_addrlen) != 0) {
     if (errno != EINPROGRESS) return std::unexpected(std::strerror(errno));
-    if (!await(s.get(), POLLOUT, deadline)) return std::unexpected("no connection in time");
+    if (!await(s.get(), POLLOUT, most)) return std::unexpected("no connection in time");
     int why = 0;
     socklen_t size = sizeof why;
     ::getsockopt(s.get(), SOL_SOCKET, SO_ERROR, &why, &size);
@@ -76,7 +83,7 @@ std::expected<socket_handle, std::string> connect_to(const addrinfo& at, link_ti
   return s;
 }
 
-std::expected<socket_handle, std::string> connect_to(const store_address& where, link_time deadline) {
+std::expected<socket_handle, std::string> connect_to(const store_address& where, const patience& most) {
   const addrinfo hints{.ai_flags = AI_ADDRCONFIG, .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
   addrinfo* found = nullptr;
   const auto port = std::to_string(where.port);
@@ -86,7 +93,7 @@ std::expected<socket_handle, std::string> connect_to(const store_address& where,
   const std::unique_ptr<addrinfo, freer<freeaddrinfo>> all(found);
   std::string why = "no address";
   for (const auto* at = all.get(); at != nullptr; at = at->ai_next) {
-    auto s = connect_to(*at, deadline);
+    auto s = connect_to(*at, most);
     if (s) return s;
     why = std::move(s.error());
   }
@@ -112,33 +119,50 @@ bool expect_host(SSL* ssl, const std::string& host) {
   return SSL_set_tlsext_host_name(ssl, host.c_str()) == 1 && SSL_set1_host(ssl, host.c_str()) == 1;
 }
 
-store_value value_of(const redisReply& reply, int depth) {
+// hiredis makes our values by these functions, so that what a server only announces is not allocated. A list
+// under way is the last element of its parent, which grows only once it is complete. Null is an error.
+void* keep(const redisReadTask* task, store_value value) {
+  if (task->parent == nullptr) return new store_value(std::move(value));
+  return &static_cast<store_value*>(task->parent->obj)->list.emplace_back(std::move(value));
+}
+
+int depth_of(const redisReadTask* task) {
+  int depth = 0;
+  for (const auto* at = task->parent; at != nullptr; at = at->parent) ++depth;
+  return depth;
+}
+
+redisReplyObjectFunctions value_functions() {
   using kind = store_value::kind;
-  switch (reply.type) {
-    case REDIS_REPLY_INTEGER:
-      return {.is = kind::integer, .integer = reply.integer};
-    case REDIS_REPLY_STRING:
-    case REDIS_REPLY_STATUS:
-      return {.is = kind::text, .text = std::string(reply.str, reply.len)};
-    case REDIS_REPLY_ERROR:
-      return {.is = kind::error, .text = std::string(reply.str, reply.len)};
-    case REDIS_REPLY_ARRAY: {
-      store_value out{.is = kind::list};
-      for (std::size_t i = 0; depth < k_depth_max && i < reply.elements; ++i) {
-        out.list.push_back(value_of(*reply.element[i], depth + 1));
-      }
-      return out;
-    }
-    default:
-      return {};
-  }
+  redisReplyObjectFunctions make{};
+  make.createString = [](const redisReadTask* task, char* bytes, auto size) {
+    const auto is = task->type == REDIS_REPLY_ERROR ? kind::error : kind::text;
+    return keep(task, {.is = is, .text = std::string(bytes, size)});
+  };
+  make.createArray = [](const redisReadTask* task, auto count) -> void* {
+    if (static_cast<std::size_t>(count) > k_reply_elements_max || depth_of(task) >= k_depth_max)
+      return nullptr;
+    return keep(task, {.is = kind::list});
+  };
+  make.createInteger = [](const redisReadTask* task, long long number) {
+    return keep(task, {.is = kind::integer, .integer = number});
+  };
+  make.createNil = [](const redisReadTask* task) { return keep(task, {}); };
+  make.freeObject = [](void* value) { delete static_cast<store_value*>(value); };
+  return make;
+}
+
+redisReader* make_reader() {
+  static auto functions = value_functions();
+  return redisReaderCreateWithFunctions(&functions);
 }
 
 class redis_link final : public store_link {
  public:
-  explicit redis_link(socket_handle s) : socket_(std::move(s)), reader_(redisReaderCreate()) {}
+  redis_link(socket_handle s, const std::atomic<bool>& given_up)
+      : socket_(std::move(s)), given_up_(given_up), reader_(make_reader()) {}
 
-  std::expected<void, std::string> shake_hands(const store_address& where, link_time deadline) {
+  std::expected<void, std::string> shake_hands(const store_address& where, const patience& most) {
     auto context = context_of(where);
     if (!context) return std::unexpected(std::move(context.error()));
     context_ = std::move(*context);
@@ -150,7 +174,7 @@ class redis_link final : public store_link {
       ERR_clear_error();
       const int got = SSL_connect(ssl_.get());
       if (got == 1) return {};
-      if (await_tls(got, deadline)) continue;
+      if (await_tls(got, most)) continue;
       const long verdict = SSL_get_verify_result(ssl_.get());
       if (verdict == X509_V_OK) return std::unexpected("no TLS handshake in time");
       return std::unexpected(
@@ -162,25 +186,27 @@ class redis_link final : public store_link {
       std::span<const std::vector<std::string>> commands, link_time deadline) override {
     std::string out;
     for (const auto& command : commands) append(out, command);
-    if (!write_all(out, deadline)) return std::unexpected("takes no commands in time");
+    const patience most{deadline, given_up_};
+    if (!write_all(out, most)) return std::unexpected("takes no commands in time");
     std::vector<store_value> replies;
-    std::size_t bytes = 0;
+    std::size_t bytes = 0;  // of the reply that comes in
     while (replies.size() < commands.size()) {
       void* got = nullptr;
       if (redisReaderGetReply(reader_.get(), &got) != REDIS_OK) {
         return std::unexpected("does not speak its protocol");
       }
       if (got != nullptr) {
-        const std::unique_ptr<redisReply, freer<freeReplyObject>> reply(static_cast<redisReply*>(got));
-        replies.push_back(value_of(*reply, 0));
+        const std::unique_ptr<store_value> reply(static_cast<store_value*>(got));
+        replies.push_back(std::move(*reply));
+        bytes = 0;
         continue;
       }
       std::array<char, k_read_bytes> block;
-      const auto count = read_some(block, deadline);
+      const auto count = read_some(block, most);
       bytes += count > 0 ? static_cast<std::size_t>(count) : 0;
       if (count == 0) return std::unexpected("closed the connection");
       if (count < 0) return std::unexpected("does not answer in time");
-      if (bytes > k_reply_bytes_max * commands.size()) return std::unexpected("answers with too much");
+      if (bytes > k_reply_bytes_max) return std::unexpected("answers with too much");
       redisReaderFeed(reader_.get(), block.data(), static_cast<std::size_t>(count));
     }
     return replies;
@@ -201,24 +227,24 @@ class redis_link final : public store_link {
     redisFreeCommand(bytes);
   }
 
-  bool await_tls(int outcome, link_time deadline) {
+  bool await_tls(int outcome, const patience& most) {
     const int why = SSL_get_error(ssl_.get(), outcome);
-    if (why == SSL_ERROR_WANT_READ) return await(socket_.get(), POLLIN, deadline);
-    if (why == SSL_ERROR_WANT_WRITE) return await(socket_.get(), POLLOUT, deadline);
+    if (why == SSL_ERROR_WANT_READ) return await(socket_.get(), POLLIN, most);
+    if (why == SSL_ERROR_WANT_WRITE) return await(socket_.get(), POLLOUT, most);
     return false;
   }
 
-  bool write_all(std::string_view bytes, link_time deadline) {
+  bool write_all(std::string_view bytes, const patience& most) {
     while (!bytes.empty()) {
       std::size_t count = 0;
       if (ssl_) {
         ERR_clear_error();
         const int done = SSL_write_ex(ssl_.get(), bytes.data(), bytes.size(), &count);
-        if (done != 1 && !await_tls(done, deadline)) return false;
+        if (done != 1 && !await_tls(done, most)) return false;
       } else {
         const auto done = ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
         if (done < 0 && errno != EAGAIN && errno != EINTR) return false;
-        if (done < 0 && !await(socket_.get(), POLLOUT, deadline)) return false;
+        if (done < 0 && !await(socket_.get(), POLLOUT, most)) return false;
         count = done < 0 ? 0 : static_cast<std::size_t>(done);
       }
       bytes.remove_prefix(count);
@@ -227,7 +253,7 @@ class redis_link final : public store_link {
   }
 
   // 0: the end; below 0: no bytes in time.
-  std::ptrdiff_t read_some(std::span<char> into, link_time deadline) {
+  std::ptrdiff_t read_some(std::span<char> into, const patience& most) {
     for (;;) {
       if (ssl_) {
         std::size_t count = 0;
@@ -236,17 +262,18 @@ class redis_link final : public store_link {
         if (done == 1) return static_cast<std::ptrdiff_t>(count);
         const int why = SSL_get_error(ssl_.get(), done);
         if (why != SSL_ERROR_WANT_READ && why != SSL_ERROR_WANT_WRITE) return 0;
-        if (!await_tls(done, deadline)) return -1;
+        if (!await_tls(done, most)) return -1;
       } else {
         const auto count = ::recv(socket_.get(), into.data(), into.size(), 0);
         if (count >= 0) return count;
         if (errno != EAGAIN && errno != EINTR) return 0;
-        if (!await(socket_.get(), POLLIN, deadline)) return -1;
+        if (!await(socket_.get(), POLLIN, most)) return -1;
       }
     }
   }
 
   socket_handle socket_;
+  const std::atomic<bool>& given_up_;
   ssl_context context_;
   ssl_session ssl_;
   reply_reader reader_;
@@ -255,13 +282,14 @@ class redis_link final : public store_link {
 }  // namespace
 
 std::expected<std::unique_ptr<store_link>, std::string> store_link::dial(const store_address& where,
-                                                                         link_time deadline) {
-  auto s = connect_to(where, deadline);
+                                                                         link_time deadline,
+                                                                         const std::atomic<bool>& given_up) {
+  const patience most{deadline, given_up};
+  auto s = connect_to(where, most);
   if (!s) return std::unexpected(std::move(s.error()));
-  auto link = std::make_unique<redis_link>(std::move(*s));
+  auto link = std::make_unique<redis_link>(std::move(*s), given_up);
   if (where.tls) {
-    if (auto done = link->shake_hands(where, deadline); !done)
-      return std::unexpected(std::move(done.error()));
+    if (auto done = link->shake_hands(where, most); !done) return std::unexpected(std::move(done.error()));
   }
   return link;
 }

@@ -103,6 +103,15 @@ std::vector<std::string> sync_command(const sync_context& who, const key_order& 
   return out;
 }
 
+key_order probe_order() {
+  key_order out{.key = " probe"};
+  out.limits = {.requests_per_min = policy::limits::k_rate_max, .concurrent = 1};
+  out.requests.owed = 1;
+  out.slots = {.running = 1, .want = 1};
+  out.day.label = "probe";
+  return out;
+}
+
 std::expected<key_grant, sync_failure> read_grant(const store_value& reply) {
   using failure = sync_failure::kind;
   if (reply.is == kind::error) return std::unexpected(sync_failure{failure::refused, reply.text});

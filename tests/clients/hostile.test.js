@@ -70,31 +70,31 @@ describe('heads', {timeout: 60_000}, () => {
     'a TLS hello on a plain port': [400, Buffer.from('160301007b0100007703035c0d0a0d0a', 'hex')],
     'the preface of HTTP/2': [400, 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'],
     'only NUL': [400, Buffer.alloc(1024)],
-    'a bare line feed': [400, 'GET /healthz HTTP/1.1\nhost: x\n\n'],
+    'a bare line feed': [400, 'GET /healthz HTTP/1.1\nhost: localhost\n\n'],
     'no host': [400, 'GET /healthz HTTP/1.1\r\n\r\n'],
     'two lengths': [
       400,
-      `POST ${COMPLETIONS} HTTP/1.1\r\nhost: x\r\ncontent-length: 3\r\ncontent-length: 4\r\n\r\n{}`,
+      `POST ${COMPLETIONS} HTTP/1.1\r\nhost: localhost\r\ncontent-length: 3\r\ncontent-length: 4\r\n\r\n{}`,
     ],
     'a length and chunks': [
       400,
-      `POST ${COMPLETIONS} HTTP/1.1\r\nhost: x\r\ncontent-length: 3\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n`,
+      `POST ${COMPLETIONS} HTTP/1.1\r\nhost: localhost\r\ncontent-length: 3\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n`,
     ],
     'a length beyond 64 bits': [
       400,
-      `POST ${COMPLETIONS} HTTP/1.1\r\nhost: x\r\ncontent-length: ${'9'.repeat(30)}\r\n\r\n`,
+      `POST ${COMPLETIONS} HTTP/1.1\r\nhost: localhost\r\ncontent-length: ${'9'.repeat(30)}\r\n\r\n`,
     ],
     'a chunk size beyond 64 bits': [
       400,
-      `POST ${COMPLETIONS} HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n${'f'.repeat(17)}\r\n`,
+      `POST ${COMPLETIONS} HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n${'f'.repeat(17)}\r\n`,
     ],
-    'a long target': [414, `GET /${'a'.repeat(9000)} HTTP/1.1\r\nhost: x\r\n\r\n`],
-    'a head of 40 KiB': [431, `GET / HTTP/1.1\r\nhost: x\r\nx: ${'a'.repeat(40_000)}\r\n\r\n`],
-    'a thousand fields': [431, `GET / HTTP/1.1\r\nhost: x\r\n${'a: b\r\n'.repeat(1000)}\r\n`],
-    'a head that never ends': [408, 'GET /healthz HTTP/1.1\r\nhost: x\r\n'],
+    'a long target': [414, `GET /${'a'.repeat(9000)} HTTP/1.1\r\nhost: localhost\r\n\r\n`],
+    'a head of 40 KiB': [431, `GET / HTTP/1.1\r\nhost: localhost\r\nx: ${'a'.repeat(40_000)}\r\n\r\n`],
+    'a thousand fields': [431, `GET / HTTP/1.1\r\nhost: localhost\r\n${'a: b\r\n'.repeat(1000)}\r\n`],
+    'a head that never ends': [408, 'GET /healthz HTTP/1.1\r\nhost: localhost\r\n'],
     'a body that never ends': [
       408,
-      `POST ${COMPLETIONS} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 99\r\n\r\n{"mo`,
+      `POST ${COMPLETIONS} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 99\r\n\r\n{"mo`,
     ],
   };
   for (const [name, [status, bytes]] of Object.entries(cases)) {
@@ -216,7 +216,7 @@ describe('streams', {timeout: 120_000}, () => {
 
   test('pipelined requests are answered in order', async () => {
     const raw = await Raw.connect(weir.url);
-    const get = (target) => `GET ${target} HTTP/1.1\r\nhost: x\r\n\r\n`;
+    const get = (target) => `GET ${target} HTTP/1.1\r\nhost: localhost\r\n\r\n`;
     raw.send(get('/healthz') + get('/v1/models'));
     raw.send(request(withFields({stream: true})));
     raw.send(request(withFields({n: 17})));

@@ -104,7 +104,7 @@ describe('requests', {timeout: 300_000}, () => {
     const client = await Client.connect(weir.url);
     const answer = client.expect();
     client.socket.write(
-      `POST ${CHAT} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n` +
+      `POST ${CHAT} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n` +
         'transfer-encoding: chunked\r\n\r\n',
     );
     for (let at = 0; at < body.length; at += 7001)

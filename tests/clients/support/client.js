@@ -187,7 +187,7 @@ export function requestBytes(body, {route = CHAT, headers = {}} = {}) {
     ? body
     : Buffer.from(typeof body === 'string' ? body : JSON.stringify(body));
   const fields = {
-    host: 'weir',
+    host: 'localhost',
     'content-type': 'application/json',
     'content-length': bytes.length,
     ...headers,

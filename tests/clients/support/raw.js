@@ -99,7 +99,7 @@ export class Raw {
 export function request(body, {route = '/v1/completions', headers = ''} = {}) {
   const bytes = Buffer.isBuffer(body) ? body : Buffer.from(JSON.stringify(body));
   const head =
-    `POST ${route} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n` +
+    `POST ${route} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n` +
     `content-length: ${bytes.length}\r\n${headers}\r\n`;
   return Buffer.concat([Buffer.from(head), bytes]);
 }

@@ -103,6 +103,7 @@ TEST_CASE("the admin key comes as bearer token or in a field of its own, whole")
   CHECK(status_of(check_key(head_with({}), key)) == 401);
   CHECK(status_of(check_key(head_with({{"x-api-key", k_key}}), key)) == 401);
   CHECK(status_of(check_key(head_with({{"Authorization", k_key}, {"x-admin-key", k_key}}), key)) == 401);
+  CHECK(status_of(check_key(head_with({{"x-admin-key", k_key}, {"x-admin-key", k_key}}), key)) == 401);
   CHECK(status_of(check_key(head_with({{"x-admin-key", k_key}}), std::nullopt)) == 403);
 }
 

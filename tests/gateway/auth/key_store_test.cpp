@@ -1,44 +1,18 @@
 #include "gateway/auth/key_store.hpp"
 
-#include <sys/stat.h>
-
-#include <catch2/catch.hpp>
-#include <filesystem>
-#include <fstream>
 #include <random>
-#include <string>
 
 #include "gateway/auth/authenticate.hpp"
-#include "gateway/auth/key_ring.hpp"
 #include "gateway/limits/account.hpp"
 #include "gateway/limits/rate_checkpoint.hpp"
-#include "tests/support/temp_dir.hpp"
+#include "tests/gateway/auth/support.hpp"
 
 namespace weir::gateway::auth {
 
 namespace {
 
-constexpr std::int64_t k_now_s = 1'700'000'000;
-const std::string k_secret = "0123456789abcdef0123456789abcdef";
-const std::string k_key = "weir-AbCdEfGhIjKlMnOpQrStUvWxYz0123456789-_AbCdE";
-
-std::filesystem::path write_secret(const weir::testing::temp_dir& dir, const std::string& text, mode_t mode) {
-  const auto file = dir.path() / "secret";
-  std::ofstream(file) << text;
-  REQUIRE(::chmod(file.c_str(), mode) == 0);
-  return file;
-}
-
 std::int64_t no_weight(std::string_view) {
   return 1;
-}
-
-key_record alice() {
-  return {.id = "key_1",
-          .name = "alice",
-          .tenant = "team",
-          .digest = key_digest(k_secret, k_key),
-          .terms = {.models = {"tiny"}}};
 }
 
 key_store store_of(limits::account_table& accounts, std::vector<key_record> records = {alice()}) {
@@ -160,49 +134,6 @@ TEST_CASE("a secret is private to its owner and long enough") {
   CHECK_FALSE(read_secret("/nonexistent/secret"));
 }
 
-TEST_CASE("a ring takes no open secret and no bad digest, and keeps what it had") {
-  const weir::testing::temp_dir dir;
-  limits::account_table accounts;
-  key_ring ring(accounts);
-  config::auth_config config;
-  config.keys.push_back({"alice", "team", to_hex(key_digest(k_secret, k_key)), {}, {}});
-  config.secret_file = write_secret(dir, k_secret, 0644);
-  CHECK_FALSE(ring.configure(config));
-  config.secret_file = write_secret(dir, k_secret, 0600);
-  REQUIRE(ring.configure(config));
-  CHECK(ring.store()->find(k_key, k_now_s) != nullptr);
-  config.keys[0].digest = "0";
-  CHECK_FALSE(ring.configure(config));
-  CHECK(ring.store()->find(k_key, k_now_s) != nullptr);
-}
-
-TEST_CASE("a key in the configuration file and in the ledger is a fault, whichever comes first") {
-  const weir::testing::temp_dir dir;
-  limits::account_table accounts;
-  key_ring ring(accounts);
-  config::auth_config config;
-  config.secret_file = write_secret(dir, k_secret, 0600);
-  auto made = alice();
-  ring.set_made({made}, {});
-  config.keys.push_back({"alice", "team", std::string(64, '0'), {}, {}});
-  const auto same_name = ring.configure(config);
-  REQUIRE_FALSE(same_name);
-  CHECK(same_name.error().find("alice") != std::string::npos);
-  config.keys[0] = {"other", "team", to_hex(made.digest), {}, {}};
-  CHECK_FALSE(ring.configure(config));
-  made.revoked = true;
-  ring.set_made({made}, {});
-  REQUIRE(ring.configure(config));
-  auto second = alice();
-  second.id = "key_2";
-  CHECK(ring.claim(second));  // the file has its digest
-  second.digest[0] ^= 1;
-  CHECK_FALSE(ring.claim(second));
-  ring.unclaim();
-  second.name = "other";
-  CHECK(ring.claim(second));
-}
-
 TEST_CASE("a rotated key opens for its grace, a revoked one never again, and both share one account") {
   limits::account_table accounts;
   auto record = alice();
@@ -272,22 +203,6 @@ TEST_CASE("used minutes are written and read; a damaged file changes nothing") {
   CHECK(odd.of("b")->tokens.look(how, 5 * k_s).remaining == 60);
 }
 
-TEST_CASE("tenants have the weight that the file says, else the ledger's, else one") {
-  limits::account_table accounts;
-  key_ring ring(accounts);
-  config::auth_config config;
-  config.tenants = {{"team", 5}};
-  REQUIRE(ring.configure(config));
-  auto other = alice();
-  other.id = "key_2";
-  other.name = "bob";
-  other.tenant = "rest";
-  ring.set_made({alice(), other}, {{"team", 2}, {"rest", 3}});
-  CHECK(ring.named("alice")->weight == 5);
-  CHECK(ring.named("bob")->weight == 3);
-  CHECK_FALSE(ring.named("carol"));
-}
-
 TEST_CASE("a created secret is private, fresh and never overwritten") {
   const weir::testing::temp_dir dir;
   const auto file = dir.path() / "new";
@@ -320,56 +235,33 @@ TEST_CASE("who is calling") {
   struct row {
     const char* name;
     http::request_head head;
-    bool loopback;
-    bool loopback_open;
     const char* caller;  // null: refused
     errc code;
   };
   const std::string wrong = k_key + "x";
   const row rows[] = {
-      {"bearer", head_with({{"Authorization", "Bearer " + k_key}}), false, false, "alice", {}},
-      {"bearer in lower case", head_with({{"authorization", "bearer " + k_key}}), false, false, "alice", {}},
-      {"bearer in mixed case", head_with({{"AUTHORIZATION", "bEaReR " + k_key}}), false, false, "alice", {}},
-      {"several spaces", head_with({{"Authorization", "Bearer   " + k_key}}), false, false, "alice", {}},
-      {"x-api-key", head_with({{"X-Api-Key", k_key}}), false, false, "alice", {}},
-      {"nothing", head_with({}), false, false, nullptr, errc::missing_key},
-      {"scheme alone", head_with({{"Authorization", "Bearer"}}), false, false, nullptr, errc::missing_key},
-      {"scheme and spaces", head_with({{"Authorization", "Bearer   "}}), false, false, nullptr,
-       errc::missing_key},
-      {"key without a scheme", head_with({{"Authorization", k_key}}), false, false, nullptr,
-       errc::missing_key},
-      {"other scheme", head_with({{"Authorization", "Basic " + k_key}}), false, false, nullptr,
-       errc::missing_key},
-      {"no space", head_with({{"Authorization", "Bearer" + k_key}}), false, false, nullptr,
-       errc::missing_key},
-      {"wrong bearer", head_with({{"Authorization", "Bearer " + wrong}}), false, false, nullptr,
-       errc::invalid_key},
-      {"wrong x-api-key", head_with({{"x-api-key", wrong}}), false, false, nullptr, errc::invalid_key},
+      {"bearer", head_with({{"Authorization", "Bearer " + k_key}}), "alice", {}},
+      {"bearer in lower case", head_with({{"authorization", "bearer " + k_key}}), "alice", {}},
+      {"bearer in mixed case", head_with({{"AUTHORIZATION", "bEaReR " + k_key}}), "alice", {}},
+      {"several spaces", head_with({{"Authorization", "Bearer   " + k_key}}), "alice", {}},
+      {"x-api-key", head_with({{"X-Api-Key", k_key}}), "alice", {}},
+      {"nothing", head_with({}), nullptr, errc::missing_key},
+      {"scheme alone", head_with({{"Authorization", "Bearer"}}), nullptr, errc::missing_key},
+      {"scheme and spaces", head_with({{"Authorization", "Bearer   "}}), nullptr, errc::missing_key},
+      {"key without a scheme", head_with({{"Authorization", k_key}}), nullptr, errc::missing_key},
+      {"other scheme", head_with({{"Authorization", "Basic " + k_key}}), nullptr, errc::missing_key},
+      {"no space", head_with({{"Authorization", "Bearer" + k_key}}), nullptr, errc::missing_key},
+      {"wrong bearer", head_with({{"Authorization", "Bearer " + wrong}}), nullptr, errc::invalid_key},
+      {"wrong x-api-key", head_with({{"x-api-key", wrong}}), nullptr, errc::invalid_key},
       {"wrong bearer wins over a good x-api-key",
-       head_with({{"Authorization", "Bearer " + wrong}, {"x-api-key", k_key}}), false, false, nullptr,
-       errc::invalid_key},
-      {"open loopback, nothing", head_with({}), true, true, "loopback", {}},
-      {"open loopback, any key",
-       head_with({{"Authorization", "Bearer " + wrong}}),
-       true,
-       true,
-       "loopback",
-       {}},
-      {"open loopback, known key",
-       head_with({{"Authorization", "Bearer " + k_key}}),
-       true,
-       true,
-       "alice",
-       {}},
-      {"closed loopback", head_with({}), true, false, nullptr, errc::missing_key},
-      {"open loopback, from elsewhere", head_with({}), false, true, nullptr, errc::missing_key},
-      {"wrong key from elsewhere", head_with({{"x-api-key", wrong}}), false, true, nullptr,
-       errc::invalid_key},
+       head_with({{"Authorization", "Bearer " + wrong}, {"x-api-key", k_key}}), nullptr, errc::invalid_key},
+      {"two x-api-key", head_with({{"x-api-key", k_key}, {"x-api-key", k_key}}), nullptr, errc::missing_key},
+      {"two bearers", head_with({{"Authorization", "Bearer " + k_key}, {"Authorization", "Bearer " + k_key}}),
+       nullptr, errc::missing_key},
   };
   for (const auto& r : rows) {
     INFO(r.name);
-    const auto caller = authenticate(r.head, {.address = "192.0.2.1", .loopback = r.loopback}, store,
-                                     r.loopback_open, k_now_s);
+    const auto caller = authenticate(r.head, store, k_now_s);
     REQUIRE(caller.has_value() == (r.caller != nullptr));
     if (caller) {
       CHECK(caller->name == r.caller);

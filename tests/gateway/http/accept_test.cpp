@@ -3,6 +3,8 @@
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
+#include <memory>
+#include <vector>
 
 #include "tests/gateway/http/raw_client.hpp"
 #include "tests/gateway/http/server_fixture.hpp"
@@ -79,6 +81,36 @@ TEST_CASE("listeners have their own dispatchers, and an admin one outlives a dra
   edge.stop();
   CHECK(api.served == 1);
   CHECK(admin.served == 3);
+}
+
+TEST_CASE("clients that take every connection do not shut out the admin listener, nor the other way round") {
+  echo_dispatcher handler;
+  server edge({.thread_count = 1, .connections_max = 2}, [](std::string_view) {});
+  listen_spec spec;
+  spec.handler = &handler;
+  const auto api = edge.listen(spec);
+  spec.outlives_drain = true;
+  const auto admin = edge.listen(spec);
+  REQUIRE((api && admin));
+  edge.start();
+  const auto status_at = [](raw_client& client) {
+    client.send(k_get);
+    return client.read_response()->status;
+  };
+  std::vector<std::unique_ptr<raw_client>> clients;
+  const auto fill = [&](std::uint16_t port, std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) {
+      clients.push_back(std::make_unique<raw_client>(port));
+      CHECK(status_at(*clients.back()) == 200);
+    }
+    raw_client refused(port);
+    CHECK(refused.read_response()->status == 503);
+  };
+  fill(api->port, 2);
+  fill(admin->port, k_admin_connections_max);
+  clients.clear();
+  raw_client later(api->port);
+  CHECK(status_at(later) == 200);
 }
 
 TEST_CASE("an address that cannot be bound is an error that names it") {

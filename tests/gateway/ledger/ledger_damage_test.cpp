@@ -119,6 +119,29 @@ void alter(const fs::path& folder, const std::function<void(rocksdb::DB&)>& chan
 
 }  // namespace
 
+TEST_CASE("a ledger's folder that others may enter is closed; a folder of something else is left alone") {
+  testing::temp_dir folder;
+  hand_clock clock;
+  const auto mode = [](const fs::path& of) { return fs::status(of).permissions() & fs::perms::mask; };
+  const auto open = fs::perms::owner_all | fs::perms::group_read | fs::perms::others_exec;
+  const auto ledger_dir = folder.path() / "ledger";
+  fs::create_directory(ledger_dir);
+  for (int run = 0; run < 2; ++run) {  // empty, then a ledger
+    fs::permissions(ledger_dir, open);
+    open_good(settings_for(ledger_dir, clock));
+    CHECK(mode(ledger_dir) == fs::perms::owner_all);
+  }
+  const auto other = folder.path() / "other";
+  fs::create_directory(other);
+  write_file(other / "letters", "mine");
+  fs::permissions(other, open);
+  const auto refused = ledger::open(settings_for(other, clock));
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().find("a folder of its own") != std::string::npos);
+  CHECK(mode(other) == open);
+  CHECK(std::distance(fs::directory_iterator(other), {}) == 1);
+}
+
 TEST_CASE("a flipped byte in log, table or manifest is refused, or changes nothing") {
   const std::uint32_t seed = std::random_device{}();
   INFO("seed " << seed);

@@ -123,6 +123,28 @@ TEST_CASE("a full disk at a random append undoes what was not durable, refuses, 
   for (const auto& [id, reservation] : on_disk.sums.open()) CHECK(who.open.at(id) == reservation->amount);
 }
 
+TEST_CASE("a full disk at the start is refused in words, before RocksDB meets it") {
+  for (const bool is_new : {true, false}) {
+    faulty_ledger at;
+    if (!is_new) reserve_durably(*at.book, "a", 10);
+    at.book.reset();
+    if (is_new) std::filesystem::remove_all(at.folder.path());
+    auto with = settings_for(at.folder.path(), at.clock);
+    with.env = at.env.get();
+    for (const std::int64_t space_bytes : {0, 100, 100'000, 4'000'000}) {
+      INFO((is_new ? "new, " : "old, ") << space_bytes);
+      at.disk.space_bytes = space_bytes;
+      const auto opened = ledger::open(with);
+      REQUIRE_FALSE(opened);
+      CHECK(opened.error().find("no space for the ledger in " + at.folder.path().string()) !=
+            std::string::npos);
+    }
+    at.free_space();
+    at.open();
+    CHECK(at.book->recovered().charged == (is_new ? 0 : 10));
+  }
+}
+
 TEST_CASE("a full disk at the end charges what could not be settled") {
   faulty_ledger at;
   const auto first = reserve_durably(*at.book, "a", 10);
