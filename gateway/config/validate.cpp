@@ -187,10 +187,14 @@ class checker {
   void check_ledger_dir() {
     const auto& dir = config_.auth.ledger_dir;
     if (dir.empty()) return;
-    const auto holds_config = std::filesystem::path(file_).parent_path().lexically_normal();
-    const auto plain = dir.has_filename() ? dir : dir.parent_path();
-    if (plain == plain.root_path() || plain.filename() == "." || plain.filename() == ".." ||
-        plain == holds_config) {
+    const auto absolute = [](const std::filesystem::path& path) {
+      std::error_code ignored;
+      auto out = std::filesystem::absolute(path, ignored).lexically_normal();
+      return out.has_filename() ? out : out.parent_path();
+    };
+    const auto from_here =
+        absolute(std::filesystem::path(file_).parent_path()).lexically_relative(absolute(dir));
+    if (!from_here.empty() && *from_here.begin() != "..") {  // the configuration's folder or one above it
       fail(config_.auth.at, "auth.ledger_dir", "needs a folder of its own");
     }
   }

@@ -83,8 +83,9 @@ class exchange {
   virtual task<result<void>> write_rest() = 0;
   virtual task<result<void>> finish(std::string_view last_bytes = {}) = 0;
   virtual void abort() noexcept = 0;
-  // Ends the exchange and its connection now, as a disconnect does: the handler is cancelled. The client still
-  // learns why: by a reply where none began, by what last_words makes of it in a stream between two writes.
+  // Ends the exchange and its connection now, as a disconnect does: the handler is cancelled. The client
+  // still learns why: by a reply where none began, by what last_words makes of it in a stream between two
+  // writes.
   virtual void cut(error why) noexcept = 0;
   using last_words = std::string (*)(const error& why);
   virtual void on_cut(last_words words) noexcept = 0;

@@ -100,7 +100,7 @@ describe('end', {timeout: 120_000}, () => {
   });
 
   test('past the grace a stream is cut and the exit code says so', async () => {
-    const weir = await Weir.start((config) => ({...config, limits: {drain_grace_ms: 50}}));
+    const weir = await Weir.start((config) => ({...config, log: {access: true}, limits: {drain_grace_ms: 50}}));
     const stream = await weir.post('/v1/chat/completions', {model: MODEL, ...ENDLESS});
     const seen = textUntilCut(stream);
     weir.child.kill('SIGTERM');

@@ -147,6 +147,11 @@ TEST_CASE("a drain finishes what runs, closes what is idle and cuts what is late
     CHECK(answer->headers.at("connection") == "close");
   }
   CHECK(brief.wait_closed());
+  {
+    const auto answer = stuck.read_response();
+    REQUIRE(answer);
+    CHECK(answer->status == 503);
+  }
   CHECK(stuck.wait_closed());
   controller.join();
   CHECK(fixture.handler.cancelled == 1);
