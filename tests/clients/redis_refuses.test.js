@@ -66,13 +66,13 @@ async function assertStopsAtOnce(weir) {
 
 const user = (change) => (redis) => redis.cli('ACL', 'SETUSER', 'default', change);
 const REFUSALS = [
-  {name: 'a right is missing', begin: user('-hset'), end: user('+hset'), said: /NOPERM|can't run this command/},
-  {name: 'another right is missing', begin: user('-pexpire'), end: user('+pexpire'), said: /NOPERM|can't run this command/},
+  {name: 'a right is missing', begin: user('-hset'), end: user('+hset'), said: /NOPERM|can.t run this command/},
+  {name: 'another right is missing', begin: user('-pexpire'), end: user('+pexpire'), said: /NOPERM|can.t run this command/},
   {
     name: 'the script may not run',
     begin: user('-evalsha'),
     end: user('+evalsha'),
-    said: /NOPERM|can't run this command/,
+    said: /NOPERM|can.t run this command/,
   },
 ];
 
