@@ -54,12 +54,17 @@ bool forces_tool(const field_reader& in) {
   return !choice->get(form) && (form.at_key("mode").get(word) || word != "auto");
 }
 
-// A count as any target may read it: whole, or with a fraction; 0 where it is no positive number.
-std::int64_t count_in(const field_reader& in, std::string_view key) {
+// A count as any target may read it: whole, or with a fraction; 0 where it is no positive number. Some read
+// "100" as a number too: what bounds the cost must be one to all.
+std::int64_t count_in(field_reader& in, std::string_view key) {
   const auto value = in.find(key);
   std::int64_t whole = 0;
   double number = 0;
-  if (!value) return 0;
+  if (!value || value->is_null()) return 0;
+  if (!value->is_number()) {
+    in.fail(key, "must be a number");
+    return 0;
+  }
   if (!value->get(whole)) return std::clamp<std::int64_t>(whole, 0, k_count_max);
   if (value->get(number) || !(number > 0)) return value->is_uint64() ? k_count_max : 0;
   return number >= static_cast<double>(k_count_max) ? k_count_max
@@ -74,7 +79,7 @@ std::int64_t prompts_in(const field_reader& in) {
   return static_cast<std::int64_t>(list.size());
 }
 
-void read_extent(const field_reader& in, generation_call& out) {
+void read_extent(field_reader& in, generation_call& out) {
   out.output_tokens_max = std::max(count_in(in, "max_tokens"), count_in(in, "max_completion_tokens"));
   const auto each = std::max({std::int64_t{1}, count_in(in, "n"), count_in(in, "best_of")});
   out.choices = std::min(each * prompts_in(in), k_count_max);

@@ -7,7 +7,8 @@ namespace weir::gateway::api {
 
 namespace {
 
-constexpr std::size_t k_safe_bytes = 15;  // shorter integers fit 64 bits
+constexpr std::size_t k_safe_bytes = 15;           // shorter integers fit 64 bits
+constexpr std::size_t k_safe_exponent_digits = 2;  // and such powers a double
 
 std::size_t skip_string(std::string_view text, std::size_t at) {
   for (++at; at < text.size(); ++at) {
@@ -48,7 +49,10 @@ bool is_number(std::string_view token) {
 }
 
 bool is_large(std::string_view token) {
-  return token.size() > k_safe_bytes || token.find_first_of("eE") != std::string_view::npos;
+  const std::size_t mark = token.find_first_of("eE");
+  if (mark == std::string_view::npos) return token.size() > k_safe_bytes;
+  const std::size_t sign = token.find_first_of("+-", mark) == mark + 1 ? 1 : 0;
+  return mark > k_safe_bytes || token.size() - mark - 1 - sign > k_safe_exponent_digits;
 }
 
 }  // namespace

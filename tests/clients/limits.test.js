@@ -196,6 +196,11 @@ describe('limits: tokens', {timeout: 120_000}, () => {
     const {weir} = await relayWith(t, {a: limited({tokens_per_min: 10_000})});
     await refused(await chat(weir, 'a', {max_tokens: 100, n: 100}), 400, 'request_exceeds_limit');
     await refused(await chat(weir, 'a', {max_tokens: 1e300}), 400, 'request_exceeds_limit');
+    // What a target reads as a number counts, or is refused.
+    for (const fields of [{n: '100'}, {best_of: '100'}, {max_tokens: '100000'}, {max_completion_tokens: [1]}, {n: true}])
+      assert.equal((await chat(weir, 'a', fields)).status, 400, JSON.stringify(fields));
+    const text = JSON.stringify(chatBody({max_tokens: 100, n: 7})).replace('"n":7', '"n":1e2,"seed":123456789012345678901234567890');
+    await refused(await weir.post('/v1/chat/completions', text, bearer('a')), 400, 'request_exceeds_limit');
     await refused(await chat(weir, 'a', {max_completion_tokens: 10_001, max_tokens: 1}), 400, 'request_exceeds_limit');
     const many = {model: NAME, prompt: Array(100).fill('x'), max_tokens: 100};
     await refused(await weir.post('/v1/completions', many, bearer('a')), 400, 'request_exceeds_limit');
