@@ -1,14 +1,12 @@
 // Secrets with a mark of their own over every path that succeeds or fails, at the highest log level: they appear
 // nowhere they should not.
 import assert from 'node:assert/strict';
-import {execFileSync} from 'node:child_process';
-import {mkdtempSync, readFileSync, readdirSync, rmSync, rmdirSync, statSync, writeFileSync} from 'node:fs';
+import {readFileSync, readdirSync, rmSync, statSync, writeFileSync} from 'node:fs';
 import http from 'node:http';
-import {tmpdir} from 'node:os';
 import path from 'node:path';
 import {describe, test} from 'node:test';
 
-import {Admin, run, send, withAdmin} from './support/admin.js';
+import {Admin, diskOf, reload, run, send, withAdmin} from './support/admin.js';
 import {eventually} from './support/raw.js';
 import {SLOW, chatBody, relayOf, streamBody, target, upstreamOf} from './support/relay.js';
 import {bearer, folderOf} from './support/routing.js';
@@ -182,8 +180,7 @@ describe('canary secrets', {timeout: 240_000}, () => {
     }
     await admin.call('POST', `keys/${fresh.id}/revoke`);
     assert.equal(await post('ok', fresh.key), 401);
-    weir.child.kill('SIGHUP');
-    await eventually('the reload', () => weir.log.includes('reloaded'));
+    await reload(weir, /reloaded/);
     seen.look('metrics', (await (await fetch(`${weir.admin}/metrics`)).text()));
     seen.look('readyz', (await (await fetch(`${weir.url}/readyz`)).text()));
     await sleep(300);
@@ -207,17 +204,8 @@ describe('canary secrets', {timeout: 240_000}, () => {
   });
 
   test('appear in nothing that a full disk causes, and what it refuses comes back by itself', async (t) => {
-    const disk = mkdtempSync(path.join(tmpdir(), 'weir-disk-'));
-    try {
-      execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=16m', 'tmpfs', disk], {stdio: 'ignore'});
-    } catch {
-      rmdirSync(disk);
-      return t.skip('mounting is not allowed here');
-    }
-    t.after(() => {
-      execFileSync('umount', ['-l', disk]); // weir still has it open
-      rmdirSync(disk);
-    });
+    const disk = diskOf(t, '16m');
+    if (!disk) return t.skip('mounting is not allowed here');
     const change = withAdmin(t, {
       key: CANARY.admin,
       log: {level: 'debug', access: true},

@@ -2,12 +2,11 @@
 // secrets that a reload changes, pages that reach for this machine. Cases carry the names of the faults.
 import assert from 'node:assert/strict';
 import {execFileSync} from 'node:child_process';
-import {chmodSync, mkdirSync, mkdtempSync, rmdirSync, statSync, writeFileSync} from 'node:fs';
-import {tmpdir} from 'node:os';
+import {chmodSync, mkdirSync, statSync, writeFileSync} from 'node:fs';
 import path from 'node:path';
 import {describe, test} from 'node:test';
 
-import {Admin, adminOf, run, send, withAdmin} from './support/admin.js';
+import {Admin, adminOf, diskOf, reload, run, send, statusOf, withAdmin} from './support/admin.js';
 import {Raw, eventually} from './support/raw.js';
 import {SLOW, chatBody, logLine, relayOf, startRelay, streamBody, target, upstreamOf} from './support/relay.js';
 import {bearer, folderOf} from './support/routing.js';
@@ -16,16 +15,7 @@ import {SSE_FIELDS, chatReply, chunk, delta, event, head, jsonReply, replies} fr
 const CUT_MS = SLOW ? 4_000 : 1_000;
 const NOWHERE = [target({base: 'http://127.0.0.1:1/v1'})];
 
-const status = async (weir, key, headers = {}) => {
-  const answer = await weir.post('/v1/chat/completions', chatBody(), {...(key ? bearer(key) : {}), ...headers});
-  await answer.arrayBuffer();
-  return answer.status;
-};
-const reload = async (weir, said) => {
-  const before = weir.log.length;
-  weir.child.kill('SIGHUP');
-  await eventually('the reload', () => said.test(weir.log.slice(before)));
-};
+const status = (weir, key, headers = {}) => statusOf(weir, {headers: {...(key ? bearer(key) : {}), ...headers}});
 
 describe('admin: faults', {timeout: 120_000}, () => {
   test('idle clients that take every connection do not shut out revocation, metrics and probes', async (t) => {
@@ -44,17 +34,8 @@ describe('admin: faults', {timeout: 120_000}, () => {
   });
 
   test('a disk that is full at the start is refused in words', async (t) => {
-    const disk = mkdtempSync(path.join(tmpdir(), 'weir-disk-'));
-    try {
-      execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=1m', 'tmpfs', disk], {stdio: 'ignore'});
-    } catch {
-      rmdirSync(disk);
-      return t.skip('mounting is not allowed here');
-    }
-    t.after(() => {
-      execFileSync('umount', ['-l', disk]);
-      rmdirSync(disk);
-    });
+    const disk = diskOf(t, '1m');
+    if (!disk) return t.skip('mounting is not allowed here');
     const change = withAdmin(t, {auth: {ledger_dir: path.join(disk, 'ledger')}});
     const wants = (said) =>
       assert.rejects(startRelay(NOWHERE, change), (error) => {

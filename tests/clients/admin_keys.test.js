@@ -4,7 +4,7 @@ import {existsSync, statSync} from 'node:fs';
 import path from 'node:path';
 import {describe, test} from 'node:test';
 
-import {ADMIN_KEY, Admin, adminOf, run, send, withAdmin} from './support/admin.js';
+import {ADMIN_KEY, Admin, adminOf, reload, run, send, statusOf, withAdmin} from './support/admin.js';
 import {eventually} from './support/raw.js';
 import {NAME, chatBody, inParallel, relayOf, startRelay, streamBody, target, upstreamOf} from './support/relay.js';
 import {bearer, folderOf} from './support/routing.js';
@@ -12,17 +12,7 @@ import {SSE_FIELDS, chatReply, chunk, event, delta, head, jsonReply, replies, sl
 
 const REVOKE_MS = 1_000;
 
-const chat = (weir, key, fields = {}) => weir.post('/v1/chat/completions', chatBody(fields), bearer(key));
-const status = async (weir, key, fields) => {
-  const answer = await chat(weir, key, fields);
-  await answer.arrayBuffer();
-  return answer.status;
-};
-const reload = async (weir, said) => {
-  const before = weir.log.length;
-  weir.child.kill('SIGHUP');
-  await eventually('the reload', () => said.test(weir.log.slice(before)));
-};
+const status = (weir, key, fields) => statusOf(weir, {headers: bearer(key), fields});
 
 describe('admin: the life of a key', {timeout: 120_000}, () => {
   test('made, used, shown, listed, revoked, erased', async (t) => {

@@ -1,12 +1,14 @@
 // The admin API of a running weir, over raw HTTP, and weirs that have one.
 import assert from 'node:assert/strict';
-import {spawn} from 'node:child_process';
+import {execFileSync, spawn} from 'node:child_process';
 import {once} from 'node:events';
-import {writeFileSync} from 'node:fs';
+import {mkdtempSync, rmdirSync, writeFileSync} from 'node:fs';
 import http from 'node:http';
+import {tmpdir} from 'node:os';
 import path from 'node:path';
 
-import {relayOf, target, upstreamOf} from './relay.js';
+import {eventually} from './raw.js';
+import {chatBody, relayOf, target, upstreamOf} from './relay.js';
 import {folderOf, keysOf} from './routing.js';
 import {chatReply, jsonReply, replies} from './upstream.js';
 
@@ -97,6 +99,36 @@ export async function adminOf(t, options = {}, handler = replies(jsonReply(chatR
   const targets = [{...target(upstream), price: {fresh_usd_per_mtok: 2, output_usd_per_mtok: 8}}];
   const weir = await relayOf(t, targets, change);
   return {weir, upstream, targets, change, admin: new Admin(weir)};
+}
+
+// The status of a chat request.
+export async function statusOf(weir, {headers = {}, fields = {}} = {}) {
+  const answer = await weir.post('/v1/chat/completions', chatBody(fields), headers);
+  await answer.arrayBuffer();
+  return answer.status;
+}
+
+// A SIGHUP, until the log has said this of it.
+export async function reload(weir, said) {
+  const before = weir.log.length;
+  weir.child.kill('SIGHUP');
+  await eventually('the reload', () => said.test(weir.log.slice(before)));
+}
+
+// A small disk of the test's own; null where mounting is not allowed.
+export function diskOf(t, size) {
+  const disk = mkdtempSync(path.join(tmpdir(), 'weir-disk-'));
+  try {
+    execFileSync('mount', ['-t', 'tmpfs', '-o', `size=${size}`, 'tmpfs', disk], {stdio: 'ignore'});
+  } catch {
+    rmdirSync(disk);
+    return null;
+  }
+  t.after(() => {
+    execFileSync('umount', ['-l', disk]); // weir still has it open
+    rmdirSync(disk);
+  });
+  return disk;
 }
 
 // A command to its end.
