@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <utility>
 
@@ -54,29 +55,54 @@ bool forces_tool(const field_reader& in) {
   return !choice->get(form) && (form.at_key("mode").get(word) || word != "auto");
 }
 
-// A count as any target may read it: whole, or with a fraction; 0 where it is no positive number.
-std::int64_t count_in(const field_reader& in, std::string_view key) {
+// Fields under which targets know the most tokens of a choice, and the number of choices: OpenAI's, vLLM's,
+// SGLang's and llama.cpp's. A target that does not know one ignores it, so the largest counts.
+constexpr std::array<std::string_view, 5> k_output_fields{"max_tokens", "max_completion_tokens",
+                                                          "max_output_tokens", "max_new_tokens", "n_predict"};
+constexpr std::array<std::string_view, 5> k_choice_fields{"n", "best_of", "n_cmpl", "num_choices",
+                                                          "num_return_sequences"};
+
+// Targets read "100", 1e2 and true as a number, each in its own way; what all read alike is a whole number.
+// 0 where there is none.
+std::int64_t count_in(field_reader& in, std::string_view key) {
   const auto value = in.find(key);
-  std::int64_t whole = 0;
   double number = 0;
   if (!value) return 0;
-  if (!value->get(whole)) return std::clamp<std::int64_t>(whole, 0, k_count_max);
-  if (value->get(number) || !(number > 0)) return value->is_uint64() ? k_count_max : 0;
-  return number >= static_cast<double>(k_count_max) ? k_count_max
-                                                    : static_cast<std::int64_t>(std::ceil(number));
+  if (value->get(number) || number != std::trunc(number)) {
+    in.fail(key, "must be a whole number");
+    return 0;
+  }
+  constexpr auto most = static_cast<double>(k_count_max);
+  return static_cast<std::int64_t>(std::clamp(number, -1.0, most));
 }
 
 // Prompts of a completions request: one, or the entries of a list that is not one list of ids.
 std::int64_t prompts_in(const field_reader& in) {
-  const auto value = in.find("prompt");
-  simdjson::dom::array list;
-  if (!value || value->get(list) || list.size() == 0 || list.at(0).is_number()) return 1;
-  return static_cast<std::int64_t>(list.size());
+  const auto entries = [&](std::string_view key) {
+    const auto value = in.find(key);
+    simdjson::dom::array list;
+    if (!value || value->get(list) || list.size() == 0 || list.at(0).is_number()) return std::int64_t{0};
+    return static_cast<std::int64_t>(list.size());
+  };
+  return std::max<std::int64_t>(1, entries("prompt") + entries("prompt_embeds"));
 }
 
-void read_extent(const field_reader& in, generation_call& out) {
-  out.output_tokens_max = std::max(count_in(in, "max_tokens"), count_in(in, "max_completion_tokens"));
-  const auto each = std::max({std::int64_t{1}, count_in(in, "n"), count_in(in, "best_of")});
+void read_extent(object root, field_reader& in, generation_call& out) {
+  const bool chat = out.kind == generation_kind::chat;
+  for (const auto key : k_output_fields) {
+    element value;
+    if (root.at_key(key).get(value)) continue;
+    const std::int64_t count = count_in(in, key);
+    out.output_tokens_max = std::max(out.output_tokens_max, count);
+    // A completion of nothing scores its prompt.
+    const bool bounds = count > 0 || (count == 0 && !chat && !value.is_null());
+    if (!bounds) out.loose_fields.push_back(key);
+    const bool is_known = key == "max_tokens" || (chat && key == "max_completion_tokens");
+    out.output_bounded = out.output_bounded || (bounds && is_known);
+  }
+  out.output_bounded = out.output_bounded && out.loose_fields.empty();
+  std::int64_t each = 1;
+  for (const auto key : k_choice_fields) each = std::max(each, count_in(in, key));
   out.choices = std::min(each * prompts_in(in), k_count_max);
 }
 
@@ -94,7 +120,7 @@ void read_call(object root, generation_call& out, std::optional<error>& fault) {
   if (out.cache_salt.size() > k_cache_salt_bytes_max) {
     in.fail("cache_salt", fmt::format("may hold at most {} bytes", k_cache_salt_bytes_max));
   }
-  read_extent(in, out);
+  read_extent(root, in, out);
   std::string_view session;
   if (const auto named = in.find("prompt_cache_key"); named && !named->get(session)) {
     name_session(out, session);

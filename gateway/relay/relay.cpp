@@ -191,7 +191,7 @@ task<void> relay_admitted(api::request_context& context, std::shared_ptr<const a
   const auto limits = target.limits(general);
   const auto deadline = steady_clock::now() + (call->stream ? limits.first_token : limits.whole);
   // With a budget an answer is no longer than what was set aside for it.
-  const bool bounded = ticket.has_budget() && call->output_tokens_max == 0;
+  const bool bounded = ticket.has_budget() && !call->output_bounded;
   upstream::dispatch request{.call = call,
                              .model = entry.name,
                              .id_prefix = id_prefix,

@@ -93,14 +93,19 @@ class http_upstream final : public upstream {
  private:
   using answered = std::pair<held_link, reply_start>;
 
-  // What the body carries: with a bound on the answer, in `bounded`, else as it is.
+  // What the body carries: with a bound on the answer, in `bounded`, else as it is. Nothing in it may say
+  // another bound.
   static std::span<const api::body_member> members_of(const dispatch& request,
                                                       std::vector<api::body_member>& bounded) {
     if (request.output_tokens_max == 0) return request.members;
     const bool chat = request.call->kind == api::generation_kind::chat;
+    const std::string_view known = chat ? "max_completion_tokens" : "max_tokens";
+    const auto bound = std::to_string(request.output_tokens_max);
     bounded.assign(request.members.begin(), request.members.end());
-    bounded.push_back(
-        {chat ? "max_completion_tokens" : "max_tokens", std::to_string(request.output_tokens_max)});
+    bounded.push_back({std::string(known), bound});
+    for (const auto field : request.call->loose_fields) {
+      if (field != known) bounded.push_back({std::string(field), bound});
+    }
     return bounded;
   }
 
