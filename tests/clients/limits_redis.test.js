@@ -151,6 +151,24 @@ describe('limits shared through Redis', {timeout: 300_000}, () => {
     assert.equal(error.code, 'request_exceeds_limit');
   });
 
+  test('one absurd report locks a key out for no more than a minute', async (t) => {
+    const redis = await redisOf(t);
+    const absurd = replies(jsonReply(chatReply('x', {usage: {prompt_tokens: 1, completion_tokens: 99_999_999}})));
+    for (const tokens_per_min of [500, 100_000]) {
+      const keys = {[`k${tokens_per_min}`]: limited({tokens_per_min})};
+      const {weirs} = await gatewaysOf(t, 2, redis, keys, {handler: absurd});
+      const [name] = Object.keys(keys);
+      assert.equal((await ask(weirs[0], name, {max_tokens: 1})).status, 200);
+      await sleep(LEASE_MS);
+      for (const weir of weirs) {
+        const next = await ask(weir, name, {max_tokens: 1});
+        assert.equal(next.status, 429, JSON.stringify(next.body));
+        const wait_s = Number(next.headers['retry-after']);
+        assert.ok(wait_s > 50 && wait_s <= 120, `${tokens_per_min}: ${wait_s}`);
+      }
+    }
+  });
+
   test('a gateway that was killed has spent what it held, until it says better', async (t) => {
     const redis = await redisOf(t);
     const {weirs} = await gatewaysOf(t, 2, redis, {a: limited({usd_per_day: 1})});
