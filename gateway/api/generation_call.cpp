@@ -18,25 +18,39 @@ using simdjson::dom::object;
 
 constexpr std::int64_t k_count_max = std::int64_t{1} << 31;  // nobody means more; products stay in range
 
-bool holds_image(object message) {
-  simdjson::dom::array parts;
-  if (message.at_key("content").get(parts)) return false;
-  for (const auto part : parts) {
-    std::string_view type;
-    if (!part.at_key("type").get(type) && (type == "image_url" || type == "input_image")) return true;
-  }
-  return false;
+bool names_media(std::string_view word) {
+  return word.find("image") != word.npos || word.find("video") != word.npos ||
+         word.find("audio") != word.npos;
 }
 
-bool holds_image_message(const field_reader& in) {
+// vLLM takes a part without a type by its other key.
+bool is_media(object part) {
+  std::string_view type;
+  if (!part.at_key("type").get(type)) return names_media(type);
+  return std::any_of(part.begin(), part.end(), [](const auto& field) { return names_media(field.key); });
+}
+
+void read_parts(object message, generation_call& out) {
+  simdjson::dom::array parts;
+  if (message.at_key("content").get(parts)) return;
+  for (const auto entry : parts) {
+    object part;
+    std::string_view type;
+    if (entry.get(part)) continue;
+    out.media_parts += is_media(part) ? 1 : 0;
+    const bool image = !part.at_key("type").get(type) && (type == "image_url" || type == "input_image");
+    out.facts.needs_image = out.facts.needs_image || image;
+  }
+}
+
+void read_messages(const field_reader& in, generation_call& out) {
   const auto value = in.find("messages");
   simdjson::dom::array messages;
-  if (!value || value->get(messages)) return false;
+  if (!value || value->get(messages)) return;
   for (const auto entry : messages) {
     object message;
-    if (!entry.get(message) && holds_image(message)) return true;
+    if (!entry.get(message)) read_parts(message, out);
   }
-  return false;
 }
 
 bool wants_json(const field_reader& in) {
@@ -128,7 +142,7 @@ void read_call(object root, generation_call& out, std::optional<error>& fault) {
   simdjson::dom::array tools;
   const auto declared = in.find("tools");
   out.has_tools = declared && !declared->get(tools) && tools.size() > 0;
-  out.facts.needs_image = holds_image_message(in);
+  read_messages(in, out);
   out.facts.needs_structured_output = wants_json(in);
   out.facts.needs_forced_tool = forces_tool(in);
   fault = in.first_error();

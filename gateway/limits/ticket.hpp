@@ -55,6 +55,12 @@ struct need {
   std::span<const target_prices> dearest;  // of every target that may serve it
 };
 
+// At most k_tokens_max, so that sums stay in range. REQUIRES: neither is negative.
+constexpr std::int64_t product_of(std::int64_t tokens, std::int64_t times) noexcept {
+  constexpr std::int64_t most = policy::limits::k_tokens_max;
+  return times > 0 && tokens > most / times ? most : tokens * times;
+}
+
 class ticket final : public running_request {
  public:
   // All outlive the ticket. `money` may be null: then no key has a budget; `hub` too: then limits are this

@@ -152,16 +152,18 @@ limits::need need_of(const api::request_context& context, const api::generation_
                      const route::prompt_identity& prompt, const model_entry& entry) {
   limits::need out{.dearest = entry.prices};
   out.estimate = prompt.keys.how != keyed_how::tokens;
-  // Each token is at least a byte of the body that it comes from.
-  out.prompt_tokens = static_cast<std::int64_t>(out.estimate ? call.body.size() : prompt.keys.tokens);
+  const auto& configured = context.snap->config.limits;
+  // Each token is at least a byte of the body that it comes from, but for what comes from an image.
+  const auto text_tokens = static_cast<std::int64_t>(out.estimate ? call.body.size() : prompt.keys.tokens);
+  out.prompt_tokens = text_tokens + limits::product_of(call.media_parts, configured.image_tokens);
   std::int64_t each = call.output_tokens_max;
   if (each == 0) {
-    each = context.snap->config.limits.default_output_tokens;
+    each = configured.default_output_tokens;
     const auto prompt_tokens = static_cast<std::int64_t>(prompt.keys.tokens);
     if (entry.context_tokens > 0)
       each = std::clamp<std::int64_t>(entry.context_tokens - prompt_tokens, 1, each);
   }
-  out.output_tokens = each * call.choices;
+  out.output_tokens = limits::product_of(each, call.choices);
   return out;
 }
 
