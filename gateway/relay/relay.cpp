@@ -37,13 +37,13 @@ void append(http::header_list& to, http::header_list more) {
 struct passage {
   limits::ticket& ticket;
   route::attempt& attempt;
-  const limits::target_prices& prices;
 };
 
 void note_usage(api::request_context& context, const upstream::response& response, passage& through) {
   const auto usage = response.usage();
-  through.ticket.finished(usage, through.prices);
-  context.probe.set_tokens(usage.prompt_tokens, usage.completion_tokens);
+  through.ticket.note(usage, response.shown());
+  context.probe.set_tokens(std::max<std::int64_t>(0, usage.prompt_tokens),
+                           std::max<std::int64_t>(0, usage.completion_tokens));
   context.probe.set_cached(usage.cached_tokens);
 }
 
@@ -56,7 +56,6 @@ task<void> pump_body(api::request_context& context, upstream::response& response
     co_return;
   }
   const auto& head = response.head();
-  if (head.status < 300) through.ticket.began();
   note_usage(context, response, through);
   if (head.status >= 400) context.probe.set_outcome("target_error");
   if (head.status < 300) through.attempt.finished(response.usage(), false);
@@ -98,13 +97,13 @@ task<void> pump_stream(api::request_context& context, upstream::response& respon
                        time_point deadline, milliseconds inter_token) {
   auto piece = co_await response.next(deadline);
   if (!piece) {
+    if (response.refused()) through.ticket.target_refused();
     const error e = piece.error();
     co_await refuse(context, e);
     co_return;
   }
   context.probe.first_token();
   through.attempt.first_token();
-  through.ticket.began();
   // What holds if the client leaves: this coroutine then unwinds at any await below, without another line of
   // it running.
   context.probe.set_outcome(info(errc::client_gone).code);
@@ -112,7 +111,6 @@ task<void> pump_stream(api::request_context& context, upstream::response& respon
   auto sent = start_stream(context, response.head(), through.ticket.headers());
   context.exchange.on_cut(&error_event);
   while (sent && piece && !piece->empty()) {
-    through.ticket.passed(*piece);
     if (response.complete()) break;
     if (auto done = context.exchange.write_now(*piece)) {
       sent = std::move(*done);
@@ -200,14 +198,15 @@ task<void> relay_admitted(api::request_context& context, std::shared_ptr<const a
                              .request_id = context.exchange.request_id(),
                              .members = attempt.members(),
                              .output_tokens_max = bounded ? most.output_tokens / call->choices : 0,
-                             .deadline = deadline};
+                             .deadline = deadline,
+                             .sent = ticket.sending(entry.prices[attempt.target_index()])};
   const auto started = co_await target.start(std::move(request));
   if (!started) {
     const error e = started.error();
     co_await refuse(context, e, ticket.headers());
     co_return;
   }
-  passage through{ticket, attempt, entry.prices[attempt.target_index()]};
+  passage through{ticket, attempt};
   auto& response = **started;
   if (response.head().events) {
     co_await pump_stream(context, response, through, deadline, limits.inter_token);

@@ -57,6 +57,10 @@ class response {
 
   // True up to the end of the stream; final afterwards.
   virtual api::token_usage usage() const noexcept = 0;
+  // Of the answer up to here, for a target whose usage() does not say it.
+  virtual api::shown_output shown() const noexcept { return {}; }
+  // After next() failed: the target itself refused the request, in an error event before any content.
+  virtual bool refused() const noexcept { return false; }
 
   // After complete(): waits, at most until then, for what only the next request profits from.
   virtual task<void> settle(time_point) { co_return; }
