@@ -7,6 +7,7 @@
 #include <chrono>
 #include <optional>
 
+#include "gateway/config/load.hpp"
 #include "gateway/http/tls_context.hpp"
 
 namespace weir::gateway {
@@ -304,6 +305,7 @@ std::expected<std::shared_ptr<const snapshot>, std::string> build_snapshot(
   if (!replicas) return std::unexpected(replicas.error());
   auto engines = open_engines(config, previous);
   if (!engines) return std::unexpected(engines.error());
+  if (const auto warning = config::warning_of(config); !warning.empty()) spdlog::warn("{}", warning);
   auto next = std::make_shared<snapshot>();
   next->config = config;
   next->admin_key = std::move(*admin_key);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <utility>
 
@@ -17,25 +18,39 @@ using simdjson::dom::object;
 
 constexpr std::int64_t k_count_max = std::int64_t{1} << 31;  // nobody means more; products stay in range
 
-bool holds_image(object message) {
-  simdjson::dom::array parts;
-  if (message.at_key("content").get(parts)) return false;
-  for (const auto part : parts) {
-    std::string_view type;
-    if (!part.at_key("type").get(type) && (type == "image_url" || type == "input_image")) return true;
-  }
-  return false;
+bool names_media(std::string_view word) {
+  return word.find("image") != word.npos || word.find("video") != word.npos ||
+         word.find("audio") != word.npos;
 }
 
-bool holds_image_message(const field_reader& in) {
+// vLLM takes a part without a type by its other key.
+bool is_media(object part) {
+  std::string_view type;
+  if (!part.at_key("type").get(type)) return names_media(type);
+  return std::any_of(part.begin(), part.end(), [](const auto& field) { return names_media(field.key); });
+}
+
+void read_parts(object message, generation_call& out) {
+  simdjson::dom::array parts;
+  if (message.at_key("content").get(parts)) return;
+  for (const auto entry : parts) {
+    object part;
+    std::string_view type;
+    if (entry.get(part)) continue;
+    out.media_parts += is_media(part) ? 1 : 0;
+    const bool image = !part.at_key("type").get(type) && (type == "image_url" || type == "input_image");
+    out.facts.needs_image = out.facts.needs_image || image;
+  }
+}
+
+void read_messages(const field_reader& in, generation_call& out) {
   const auto value = in.find("messages");
   simdjson::dom::array messages;
-  if (!value || value->get(messages)) return false;
+  if (!value || value->get(messages)) return;
   for (const auto entry : messages) {
     object message;
-    if (!entry.get(message) && holds_image(message)) return true;
+    if (!entry.get(message)) read_parts(message, out);
   }
-  return false;
 }
 
 bool wants_json(const field_reader& in) {
@@ -54,34 +69,54 @@ bool forces_tool(const field_reader& in) {
   return !choice->get(form) && (form.at_key("mode").get(word) || word != "auto");
 }
 
-// A count as any target may read it: whole, or with a fraction; 0 where it is no positive number. Some read
-// "100" as a number too: what bounds the cost must be one to all.
+// Fields under which targets know the most tokens of a choice, and the number of choices: OpenAI's, vLLM's,
+// SGLang's and llama.cpp's. A target that does not know one ignores it, so the largest counts.
+constexpr std::array<std::string_view, 5> k_output_fields{"max_tokens", "max_completion_tokens",
+                                                          "max_output_tokens", "max_new_tokens", "n_predict"};
+constexpr std::array<std::string_view, 5> k_choice_fields{"n", "best_of", "n_cmpl", "num_choices",
+                                                          "num_return_sequences"};
+
+// Targets read "100", 1e2 and true as a number, each in its own way; what all read alike is a whole number.
+// 0 where there is none.
 std::int64_t count_in(field_reader& in, std::string_view key) {
   const auto value = in.find(key);
-  std::int64_t whole = 0;
   double number = 0;
-  if (!value || value->is_null()) return 0;
-  if (!value->is_number()) {
-    in.fail(key, "must be a number");
+  if (!value) return 0;
+  if (value->get(number) || number != std::trunc(number)) {
+    in.fail(key, "must be a whole number");
     return 0;
   }
-  if (!value->get(whole)) return std::clamp<std::int64_t>(whole, 0, k_count_max);
-  if (value->get(number) || !(number > 0)) return value->is_uint64() ? k_count_max : 0;
-  return number >= static_cast<double>(k_count_max) ? k_count_max
-                                                    : static_cast<std::int64_t>(std::ceil(number));
+  constexpr auto most = static_cast<double>(k_count_max);
+  return static_cast<std::int64_t>(std::clamp(number, -1.0, most));
 }
 
 // Prompts of a completions request: one, or the entries of a list that is not one list of ids.
 std::int64_t prompts_in(const field_reader& in) {
-  const auto value = in.find("prompt");
-  simdjson::dom::array list;
-  if (!value || value->get(list) || list.size() == 0 || list.at(0).is_number()) return 1;
-  return static_cast<std::int64_t>(list.size());
+  const auto entries = [&](std::string_view key) {
+    const auto value = in.find(key);
+    simdjson::dom::array list;
+    if (!value || value->get(list) || list.size() == 0 || list.at(0).is_number()) return std::int64_t{0};
+    return static_cast<std::int64_t>(list.size());
+  };
+  return std::max<std::int64_t>(1, entries("prompt") + entries("prompt_embeds"));
 }
 
-void read_extent(field_reader& in, generation_call& out) {
-  out.output_tokens_max = std::max(count_in(in, "max_tokens"), count_in(in, "max_completion_tokens"));
-  const auto each = std::max({std::int64_t{1}, count_in(in, "n"), count_in(in, "best_of")});
+void read_extent(object root, field_reader& in, generation_call& out) {
+  const bool chat = out.kind == generation_kind::chat;
+  for (const auto key : k_output_fields) {
+    element value;
+    if (root.at_key(key).get(value)) continue;
+    const std::int64_t count = count_in(in, key);
+    out.output_tokens_max = std::max(out.output_tokens_max, count);
+    // A completion of nothing scores its prompt.
+    const bool bounds = count > 0 || (count == 0 && !chat && !value.is_null());
+    if (!bounds) out.loose_fields.push_back(key);
+    const bool is_known = key == "max_tokens" || (chat && key == "max_completion_tokens");
+    out.output_bounded = out.output_bounded || (bounds && is_known);
+  }
+  out.output_bounded = out.output_bounded && out.loose_fields.empty();
+  std::int64_t each = 1;
+  for (const auto key : k_choice_fields) each = std::max(each, count_in(in, key));
   out.choices = std::min(each * prompts_in(in), k_count_max);
 }
 
@@ -99,7 +134,7 @@ void read_call(object root, generation_call& out, std::optional<error>& fault) {
   if (out.cache_salt.size() > k_cache_salt_bytes_max) {
     in.fail("cache_salt", fmt::format("may hold at most {} bytes", k_cache_salt_bytes_max));
   }
-  read_extent(in, out);
+  read_extent(root, in, out);
   std::string_view session;
   if (const auto named = in.find("prompt_cache_key"); named && !named->get(session)) {
     name_session(out, session);
@@ -107,7 +142,7 @@ void read_call(object root, generation_call& out, std::optional<error>& fault) {
   simdjson::dom::array tools;
   const auto declared = in.find("tools");
   out.has_tools = declared && !declared->get(tools) && tools.size() > 0;
-  out.facts.needs_image = holds_image_message(in);
+  read_messages(in, out);
   out.facts.needs_structured_output = wants_json(in);
   out.facts.needs_forced_tool = forces_tool(in);
   fault = in.first_error();

@@ -1,11 +1,12 @@
 // A generation request as the gateway itself needs it: the body as it came, which model it asks for, whether
 // it streams, and what a target must be able to do. Lenient on purpose: what a replica may understand and the
-// gateway does not is the replica's to judge. The embedded engine reads the same body strictly
-// (chat_types.hpp, completion_types.hpp). Values; any thread.
+// gateway does not is the replica's to judge; but for what bounds the cost, which all must read alike. The
+// embedded engine reads the same body strictly (chat_types.hpp, completion_types.hpp). Values; any thread.
 #pragma once
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "gateway/errc.hpp"
 #include "policy/types.hpp"
@@ -25,8 +26,11 @@ struct generation_call {
   bool include_usage = false;  // the client wants the usage event of a stream
   bool has_tools = false;
   std::int64_t output_tokens_max = 0;  // of one choice; 0: the client names none
-  std::int64_t choices = 1;            // answers asked for, over all prompts
-  std::string cache_salt;  // the client's own; longer ones than k_cache_salt_bytes_max are an error
+  bool output_bounded = false;  // in a field that every target obeys, and no other field says otherwise
+  std::vector<std::string_view> loose_fields;  // literals: bound the output elsewhere, and nothing here
+  std::int64_t choices = 1;                    // answers asked for, over all prompts
+  std::int64_t media_parts = 0;  // images, videos and sounds: what they cost is not in their bytes
+  std::string cache_salt;        // the client's own; longer ones than k_cache_salt_bytes_max are an error
   // What the client calls the conversation that this goes on with (prompt_cache_key or a session header):
   // compared only, within one API key. Longer ones than k_session_bytes_max are ignored.
   std::string session;

@@ -22,9 +22,9 @@ inline constexpr std::size_t k_json_depth_max = 64;
 // SIMDJSON_PADDING bytes past its end is parsed in place, any other from a copy.
 result<simdjson::dom::object> parse_object(simdjson::dom::parser& parser, const std::string& body);
 
-// Numbers that JSON allows and the parser does not, of more than 64 bits, are written as 0 of the same width
-// in `text`, which must otherwise be what it was. False where there was none: then it is no number that is at
-// fault.
+// Numbers that JSON allows and the parser does not, of more than 64 bits, are written as 9e99 or -9e99 of the
+// same width in `text`, so that they stay beyond every limit; all others, and the rest, stay as they are.
+// False where there was none: then it is no number that is at fault.
 bool tame_numbers(std::string& text);
 
 // A parsed body; elements stay valid as long as this lives.

@@ -19,11 +19,21 @@ struct answer_identity {
   std::int64_t created_s = 0;
 };
 
+// A report of more is a mistake: no context and no number of choices comes near.
+inline constexpr std::int64_t k_reported_tokens_max = 100'000'000;
+
+// Both 0: nobody says.
 struct token_usage {
-  std::int64_t prompt_tokens = 0;      // once, whatever the number of choices
+  std::int64_t prompt_tokens = 0;      // once, whatever the number of choices; -1 = not known
   std::int64_t completion_tokens = 0;  // tokens delivered, over all choices; the end-of-turn token is not one
   std::int64_t cached_tokens = -1;     // of the prompt, as an upstream says; -1 = not known
   std::int64_t cache_write_tokens = -1;  // likewise: of the prompt, newly kept, where that has a price
+};
+
+// What was seen of an answer, for a target that does not say what it used.
+struct shown_output {
+  std::int64_t events = 0;         // of a stream, one for each choice that shows something in it
+  std::int64_t content_bytes = 0;  // of a whole answer: its choices' texts
 };
 
 class response_writer {

@@ -25,6 +25,8 @@ int check(const std::filesystem::path& file) {
     std::fprintf(stderr, "%s: %s\n", file.c_str(), why.c_str());
     return k_bad_config;
   }
+  const auto warning = config::warning_of(*loaded);
+  if (!warning.empty()) std::fprintf(stderr, "%s: warning: %s\n", file.c_str(), warning.c_str());
   std::printf("%s is valid: %zu models on %zu targets, %zu keys\n", file.c_str(), loaded->models.size(),
               loaded->targets.size(), loaded->auth.keys.size());
   return k_ok;

@@ -54,6 +54,7 @@ struct limits_config {
   std::int64_t stream_budget_bytes = 1LL
                                      << 30;   // all replies held at once; beyond it the one that grows ends
   std::int64_t default_output_tokens = 4096;  // set aside where a request names no max_tokens
+  std::int64_t image_tokens = 16'384;         // set aside for each image, video or sound of a prompt
 };
 
 struct key_config {

@@ -61,6 +61,7 @@ void read_limits(map_reader& in, limits_config& out) {
   in.bytes("event_bytes", out.event_bytes, {1024, 64LL << 20});
   in.bytes("stream_budget_bytes", out.stream_budget_bytes, {1 << 20, k_tebibyte});
   in.integer("default_output_tokens", out.default_output_tokens, {1, 1LL << 40});
+  in.integer("image_tokens", out.image_tokens, {0, 1LL << 30});
 }
 
 void read_http_target(map_reader& in, http_target_config& out) {

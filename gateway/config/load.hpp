@@ -28,6 +28,9 @@ loaded parse(std::string_view yaml, const std::filesystem::path& file);
 std::vector<fault> validate(const gateway_config& config, const std::filesystem::path& file,
                             bool check_files);
 
+// What is no fault and yet hardly meant, in one sentence; empty: nothing.
+std::string warning_of(const gateway_config& config);
+
 // "configs/a.yaml:12:3: models[0].targets: no target named 'x'", one line per fault.
 std::string to_text(const std::vector<fault>& faults);
 

@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-#include <algorithm>
 #include <boost/asio/ip/address.hpp>
 
 #include <algorithm>
@@ -14,6 +13,21 @@
 namespace weir::gateway::config {
 
 namespace {
+
+// Those of which no target has any.
+std::vector<std::string_view> models_without_price(const gateway_config& config) {
+  std::set<std::string_view> priced;
+  for (const auto& t : config.targets) {
+    if (!t.terms.prices.empty()) priced.insert(t.name);
+  }
+  std::vector<std::string_view> out;
+  for (const auto& m : config.models) {
+    const bool any =
+        std::any_of(m.targets.begin(), m.targets.end(), [&](const auto& t) { return priced.contains(t); });
+    if (!any) out.push_back(m.name);
+  }
+  return out;
+}
 
 class checker {
  public:
@@ -208,6 +222,22 @@ class checker {
     }
   }
 
+  // What costs nothing is no business of a budget: it would never end.
+  void check_budget(const key_config& k, const std::string& key) {
+    if (!k.terms.limits.has_budget()) return;
+    if (config_.auth.ledger_dir.empty()) {
+      fail(k.at, key + ".limits", "a budget needs auth.ledger_dir: what was spent must survive a restart");
+    }
+    for (const auto& name : models_without_price(config_)) {
+      const auto& models = k.terms.models;
+      if (!models.empty() && std::find(models.begin(), models.end(), name) == models.end()) continue;
+      fail(k.at, key + ".limits",
+           fmt::format("a budget bounds nothing on model '{}': none of its targets has a price; set "
+                       "targets[].price, 0 where it is free, or name the key's models",
+                       name));
+    }
+  }
+
   void check_keys() {
     const auto& auth = config_.auth;
     if (!auth.keys.empty() && auth.secret_file.empty()) {
@@ -236,9 +266,7 @@ class checker {
       } else if (!digests.emplace(k.digest, k.name).second) {
         fail(k.at, key + ".digest", fmt::format("is the same key as '{}'", digests[k.digest]));
       }
-      if (k.terms.limits.has_budget() && auth.ledger_dir.empty()) {
-        fail(k.at, key + ".limits", "a budget needs auth.ledger_dir: what was spent must survive a restart");
-      }
+      check_budget(k, key);
       for (const auto& model : k.terms.models) {
         if (main_names_.contains(model)) continue;
         const bool alias = model_names_.contains(model);
@@ -271,6 +299,14 @@ class checker {
 };
 
 }  // namespace
+
+std::string warning_of(const gateway_config& config) {
+  if (config.auth.ledger_dir.empty()) return {};
+  const auto models = models_without_price(config);
+  if (models.empty()) return {};
+  return fmt::format("no target of model '{}' has a price: budgets of keys in the ledger do not bound it",
+                     fmt::join(models, "', '"));
+}
 
 std::vector<fault> validate(const gateway_config& config, const std::filesystem::path& file,
                             bool check_files) {

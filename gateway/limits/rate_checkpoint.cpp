@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::string_view k_first_line = "weir-rates 1 ";
 constexpr std::int64_t k_ns_per_ms = 1'000'000;
-constexpr std::int64_t k_minute_ms = 60'000;
+constexpr std::int64_t k_ahead_max_ns = policy::limits::k_windows_ahead * policy::limits::k_minute_ns;
 
 std::int64_t unix_ms() {
   using std::chrono::milliseconds;
@@ -61,9 +61,10 @@ bool read_rates(std::string_view text, account_table& accounts, std::int64_t now
   };
   std::int64_t written_ms = 0;
   if (!to_number(take_line(), written_ms)) return false;
-  const std::int64_t gone_ms = std::clamp<std::int64_t>(now_unix_ms - written_ms, 0, k_minute_ms);
+  const std::int64_t gone_ms =
+      std::clamp<std::int64_t>(now_unix_ms - written_ms, 0, k_ahead_max_ns / k_ns_per_ms);
   const auto left = [&](std::int64_t ns) {
-    return std::clamp<std::int64_t>(ns, 0, policy::limits::k_minute_ns) - gone_ms * k_ns_per_ms;
+    return std::clamp<std::int64_t>(ns, 0, k_ahead_max_ns) - gone_ms * k_ns_per_ms;
   };
   while (!text.empty()) {
     auto line = take_line();

@@ -1,7 +1,7 @@
 // What keys have used of their minutes, across a restart: a gateway that comes back does not start with full
 // limits. Best effort: one small file beside the ledger, replaced whole, not synced; a missing or damaged one
 // means that rates start anew. Times are Unix times, so a clock that jumped while the gateway was down can
-// only change rates by what a minute holds. The controlling thread only.
+// only change rates by what two minutes hold. The controlling thread only.
 #pragma once
 
 #include <cstdint>

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <boost/asio/post.hpp>
 #include <chrono>
+#include <limits>
 
 #include "gateway/awaited.hpp"
 #include "gateway/limits/rate_headers.hpp"
@@ -116,8 +117,7 @@ ticket::ticket(const auth::identity& caller, ledger::ledger* money, shared::hub*
 ticket::~ticket() {
   if (revocation_) revocation_->exchange = nullptr;
   if (entered_) account_->leave(*this);
-  const auto tokens = used();
-  settle_tokens(tokens.total());
+  settle_tokens(earlier_tokens_ + used().total());
   if (!reservation_) return;
   money_->settle(*reservation_, cost().amount);
   if (shared_) shared_->settled_money();
@@ -205,6 +205,7 @@ task<result<void>> ticket::take_of_minute(std::int64_t units) {
 
 task<result<void>> ticket::take_tokens(const need& most) {
   prompt_tokens_ = most.prompt_tokens;
+  output_tokens_ = most.output_tokens;
   if (account_ == nullptr) co_return result<void>{};
   result<void> taken = co_await take_of_minute(most.prompt_tokens + most.output_tokens);
   if (taken && has_budget()) taken = co_await reserve_money(most);
@@ -247,32 +248,45 @@ task<result<void>> ticket::reserve_money(const need& most) {
   co_return result<void>{};
 }
 
-void ticket::passed(std::string_view events) noexcept {
-  if (account_ == nullptr) return;
-  for (std::size_t at = events.find("\n\n"); at != events.npos; at = events.find("\n\n", at + 2)) ++passed_;
+bool* ticket::sending(const target_prices& prices) noexcept {
+  earlier_tokens_ += used().total();
+  earlier_cost_ = cost();
+  sent_ = false;
+  reported_ = {};
+  shown_ = {};
+  prices_ = &prices;
+  return &sent_;
 }
 
-void ticket::finished(const api::token_usage& usage, const target_prices& prices) noexcept {
-  prices_ = &prices;
-  if (usage.prompt_tokens == 0 && usage.completion_tokens == 0) return;
-  reported_ = {.prompt_tokens = usage.prompt_tokens,
-               .cache_read_tokens = usage.cached_tokens,
-               .cache_write_tokens = usage.cache_write_tokens,
-               .completion_tokens = usage.completion_tokens};
+void ticket::note(const api::token_usage& usage, const api::shown_output& shown) noexcept {
+  reported_ = usage;
+  shown_ = shown;
 }
 
 policy::limits::usage ticket::used() const noexcept {
-  if (!began_) return {};
-  if (reported_) {
-    const auto how = prices_ != nullptr ? prices_->counted : policy::limits::counting::cached_included;
-    return policy::limits::split(*reported_, how);
+  if (!sent_) return {};
+  policy::limits::reported_usage out{.prompt_tokens = reported_.prompt_tokens,
+                                     .cache_read_tokens = reported_.cached_tokens,
+                                     .cache_write_tokens = reported_.cache_write_tokens,
+                                     .completion_tokens = reported_.completion_tokens};
+  const bool silent = out.prompt_tokens <= 0 && out.completion_tokens <= 0;
+  if (silent || out.prompt_tokens < 0) {
+    out.prompt_tokens = prompt_tokens_;
+    out.cache_read_tokens = out.cache_write_tokens = -1;
   }
-  return {.fresh = prompt_tokens_, .output = passed_};
+  if (silent || out.completion_tokens < 0) {
+    out.completion_tokens = std::max(shown_.events, std::min(shown_.content_bytes, output_tokens_));
+  }
+  return policy::limits::split(out, prices_->counted);
 }
 
 policy::limits::charge ticket::cost() const noexcept {
-  if (!began_ || prices_ == nullptr) return {};
-  return policy::limits::price(used(), prices_->tiers);
+  if (!sent_) return earlier_cost_;
+  auto out = policy::limits::price(used(), prices_->tiers);
+  constexpr auto most = std::numeric_limits<policy::limits::usd_nano>::max();
+  out.amount = out.amount > most - earlier_cost_.amount ? most : out.amount + earlier_cost_.amount;
+  out.unpriced = out.unpriced || earlier_cost_.unpriced;
+  return out;
 }
 
 void ticket::settle_tokens(std::int64_t used_tokens) noexcept {

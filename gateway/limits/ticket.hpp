@@ -2,12 +2,11 @@
 // back where it failed.
 //
 //   take_request()   a request of this minute, and one of those that may run at once
-//   take_tokens()    prompt and the most it may answer, of this minute's tokens and of the budgets; the
-//   budget's
+//   take_tokens()    prompt and the most it may answer, of this minute's tokens and of the budgets, whose
 //                    reservation is on the disk when it returns
-//   began()          the answer has begun: from here on what was used is charged, however it ends
-//   finished()       what the target says was used
-//   destructor       settles; a request that never began gives tokens and money back
+//   sending()        a target gets it: once sent and not refused, its prompt is charged, however it ends
+//   note()           what the target says was used, and what was seen of its answer
+//   destructor       settles; a request that no target worked at gives tokens and money back
 //
 // Where limits are shared by several gateways, each step takes of what the store has leased to this one, and
 // waits for it at most a moment; the local cells are kept up beside it, for the time when the store is away.
@@ -55,6 +54,12 @@ struct need {
   std::span<const target_prices> dearest;  // of every target that may serve it
 };
 
+// At most k_tokens_max, so that sums stay in range. REQUIRES: neither is negative.
+constexpr std::int64_t product_of(std::int64_t tokens, std::int64_t times) noexcept {
+  constexpr std::int64_t most = policy::limits::k_tokens_max;
+  return times > 0 && tokens > most / times ? most : tokens * times;
+}
+
 class ticket final : public running_request {
  public:
   // All outlive the ticket. `money` may be null: then no key has a budget; `hub` too: then limits are this
@@ -71,11 +76,15 @@ class ticket final : public running_request {
   // Whether the key has a budget: then the target must not answer with more than was reserved.
   bool has_budget() const noexcept { return terms_.limits.has_budget(); }
 
-  void began() noexcept { began_ = true; }
-  // Events that went to the client, counted as a token each until the target says better.
-  void passed(std::string_view events) noexcept;
-  // The last report wins. `prices`: of the target that served; outlives the ticket.
-  void finished(const api::token_usage& usage, const target_prices& prices) noexcept;
+  // The next target to try; what those before it worked at stays charged. `prices`: its own; outlive the
+  // ticket. The result is for upstream::dispatch::sent.
+  bool* sending(const target_prices& prices) noexcept;
+  // The target refused it behind start(): nothing is charged for it.
+  void target_refused() noexcept { sent_ = false; }
+  // The last report wins. Without one, or as far as it cannot be meant, the prompt counts as it was set
+  // aside, the output by what was shown: an event as a token; of a whole answer each byte, up to what was set
+  // aside.
+  void note(const api::token_usage& usage, const api::shown_output& shown) noexcept;
 
   // For every answer of a key with limits.
   http::header_list headers() const;
@@ -106,11 +115,16 @@ class ticket final : public running_request {
   const std::shared_ptr<revocation> revocation_;
   std::unique_ptr<shared_share> shared_;  // null: limits are this gateway's alone
   bool entered_ = false;
-  bool began_ = false;
-  std::int64_t prompt_tokens_ = 0;
-  std::int64_t passed_ = 0;
-  std::optional<policy::limits::reported_usage> reported_;
+  std::int64_t prompt_tokens_ = 0;  // set aside, as output_tokens_
+  std::int64_t output_tokens_ = 0;
+  // Of the target that has it now.
+  bool sent_ = false;
+  api::token_usage reported_;
+  api::shown_output shown_;
   const target_prices* prices_ = nullptr;
+  // Of those before it.
+  std::int64_t earlier_tokens_ = 0;
+  policy::limits::charge earlier_cost_;
   std::optional<policy::limits::taken> tokens_;
   std::optional<ledger::reservation_id> reservation_;
   std::optional<policy::limits::level> request_level_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 
 #include "gateway/api/json.hpp"
 #include "gateway/api/logprobs_json.hpp"
@@ -47,17 +48,20 @@ bool shows_something(object choice) {
                      [](const auto& field) { return field.key != "role" && !is_empty(field.value); });
 }
 
+// A whole number, with a fraction of nothing too; what no answer can have used is as if it was not reported.
 std::int64_t count_of(object usage, std::string_view key, std::int64_t otherwise) {
-  std::int64_t value = 0;
-  return usage.at_key(key).get(value) || value < 0 ? otherwise : value;
+  double value = 0;
+  if (usage.at_key(key).get(value) || value != std::trunc(value)) return otherwise;
+  if (value < 0 || value > static_cast<double>(api::k_reported_tokens_max)) return otherwise;
+  return static_cast<std::int64_t>(value);
 }
 
 std::optional<api::token_usage> read_usage(object from) {
   object usage;
   if (from.at_key("usage").get(usage)) return std::nullopt;
   api::token_usage out;
-  out.prompt_tokens = count_of(usage, "prompt_tokens", 0);
-  out.completion_tokens = count_of(usage, "completion_tokens", 0);
+  out.prompt_tokens = count_of(usage, "prompt_tokens", -1);
+  out.completion_tokens = count_of(usage, "completion_tokens", -1);
   out.cached_tokens = count_of(usage, "cached_tokens", -1);  // Moonshot's place
   object details;
   if (!usage.at_key("prompt_tokens_details").get(details)) {
@@ -65,6 +69,34 @@ std::optional<api::token_usage> read_usage(object from) {
     out.cache_write_tokens = count_of(details, "cache_write_tokens", -1);
   }
   return out;
+}
+
+// Depth is bounded by the parser.
+std::int64_t text_bytes(element value) {
+  std::string_view text;
+  array list;
+  object fields;
+  std::int64_t sum = 0;
+  if (!value.get(text)) return static_cast<std::int64_t>(text.size());
+  if (!value.get(list)) {
+    for (const auto entry : list) sum += text_bytes(entry);
+  } else if (!value.get(fields)) {
+    for (const auto field : fields) sum += field.key == "role" ? 0 : text_bytes(field.value);
+  }
+  return sum;
+}
+
+std::int64_t content_bytes(object reply) {
+  array choices;
+  std::int64_t sum = 0;
+  if (reply.at_key("choices").get(choices)) return 0;
+  for (const auto choice : choices) {
+    for (const char* key : {"message", "text"}) {
+      element content;
+      if (!choice.at_key(key).get(content)) sum += text_bytes(content);
+    }
+  }
+  return sum;
 }
 
 int status_of(element value) {
@@ -111,7 +143,9 @@ void read_choices(object root, event_facts& out) {
     const std::uint64_t bit = choice_bit(choice);
     out.seen_choices |= bit;
     if (finished) out.finished_choices |= bit;
-    if (finished || shows_something(choice)) out.what = event_kind::content;
+    const bool shows = shows_something(choice);
+    out.shown_choices += shows ? 1 : 0;
+    if (finished || shows) out.what = event_kind::content;
     if (!out.usage) out.usage = read_usage(choice);
   }
 }
@@ -177,7 +211,8 @@ std::optional<reply_facts> event_inspector::inspect_reply(std::string_view body)
     tamed = body;
     if (!api::tame_numbers(tamed) || parser_.parse(tamed).get(root)) return std::nullopt;
   }
-  reply_facts out{read_usage(root).value_or(api::token_usage{})};
+  reply_facts out{.usage = read_usage(root).value_or(api::token_usage{})};
+  if (out.usage.completion_tokens <= 0) out.content_bytes = content_bytes(root);
   if (body.size() > k_kept_bytes_max) parser_ = simdjson::dom::parser();
   return out;
 }

@@ -29,13 +29,15 @@ struct event_facts {
   event_kind what = event_kind::nonsense;
   std::uint64_t seen_choices = 0;         // bit i: choice i, those below 64
   std::uint64_t finished_choices = 0;     // of these, with a finish_reason
+  int shown_choices = 0;                  // in which a client would show something
   std::optional<api::token_usage> usage;  // of any kind of event
   int error_status = 0;                   // of an error: 400..599
   std::string error_message;
 };
 
 struct reply_facts {
-  api::token_usage usage;  // zeros where the reply has none
+  api::token_usage usage;          // zeros where the reply has none
+  std::int64_t content_bytes = 0;  // of the texts in its choices, where usage does not say what they took
 };
 
 class event_inspector final {

@@ -125,7 +125,6 @@ void event_stream::take_late_lf() {
 
 bool event_stream::take_event(std::size_t bytes) {
   const auto facts = inspector_.inspect(std::string_view(buffer_).substr(held_bytes_ + gap_bytes_, bytes));
-  if (facts.usage) usage_ = *facts.usage;
   seen_choices_ |= facts.seen_choices;
   finished_choices_ |= facts.finished_choices;
   if (facts.what == event_kind::error) {
@@ -144,10 +143,13 @@ bool event_stream::take_event(std::size_t bytes) {
   }
   dropped_ = facts.what == event_kind::usage && options_.drop_usage;
   if (dropped_) {
+    take_usage(facts);
     gap_bytes_ += bytes;
     return true;
   }
   keep_event(bytes);
+  shown_ += facts.shown_choices;
+  take_usage(facts);
   progressed_ = progressed_ || !comment;
   done_ = done_ || facts.what == event_kind::done;
   answered_ = answered_ || facts.what == event_kind::content;
@@ -155,10 +157,24 @@ bool event_stream::take_event(std::size_t bytes) {
   return true;
 }
 
+void event_stream::take_usage(const event_facts& facts) noexcept {
+  if (!facts.usage || (facts.usage->prompt_tokens <= 0 && facts.usage->completion_tokens <= 0)) return;
+  usage_ = facts.usage;
+  shown_reported_ = shown_;
+}
+
+api::token_usage event_stream::usage() const noexcept {
+  if (!usage_) return {};
+  api::token_usage out = *usage_;
+  if (shown_ > shown_reported_) out.completion_tokens = std::max(out.completion_tokens, shown());
+  return out;
+}
+
 // Before the first content an error is the answer; behind it, it is the last event.
 void event_stream::take_error(const event_facts& facts, std::size_t bytes) {
   if (!start_now_) {
     const errc code = to_errc(facts.error_status);
+    refused_ = true;
     failure_ = error{code, facts.error_message.empty() ? "the target failed" : facts.error_message, {}};
   } else {
     keep_event(bytes);

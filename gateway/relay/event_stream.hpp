@@ -52,13 +52,19 @@ class event_stream final {
   // What the last push or end took was more than comments: the target is not merely alive.
   bool progressed() const noexcept { return progressed_; }
   bool error_sent() const noexcept { return error_sent_; }  // the target's own error event was released
-  api::token_usage usage() const noexcept { return usage_; }
+  // The last report; where content came behind it, no less than what was shown.
+  api::token_usage usage() const noexcept;
+  // Of what was released, in events that show something; comments and the like are none.
+  std::int64_t shown() const noexcept { return started_ ? shown_ : 0; }
+  // failure() is the target's own word, before any content.
+  bool refused() const noexcept { return refused_; }
   std::size_t held_bytes() const noexcept { return buffer_.capacity(); }
 
  private:
   void take_events();
   void drop_half_event();
   void take_late_lf();
+  void take_usage(const event_facts& facts) noexcept;
   bool take_event(std::size_t bytes);  // false: nothing behind it counts
   void keep_event(std::size_t bytes);
   void cut_behind_held();
@@ -75,7 +81,10 @@ class event_stream final {
   std::size_t gap_bytes_ = 0;   // of `buffer_`: dropped events behind what is held
   std::size_t held_bytes_ = 0;  // of `buffer_`: whole events, released ones included
   std::optional<error> failure_;
-  api::token_usage usage_;
+  std::optional<api::token_usage> usage_;
+  std::int64_t shown_ = 0;           // of kept events
+  std::int64_t shown_reported_ = 0;  // of those up to the last report
+  bool refused_ = false;
   bool started_ = false;
   bool start_now_ = false;  // what is held may go
   bool answered_ = false;   // content was seen

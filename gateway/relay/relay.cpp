@@ -38,13 +38,13 @@ void append(http::header_list& to, http::header_list more) {
 struct passage {
   limits::ticket& ticket;
   route::attempt& attempt;
-  const limits::target_prices& prices;
 };
 
 void note_usage(api::request_context& context, const upstream::response& response, passage& through) {
   const auto usage = response.usage();
-  through.ticket.finished(usage, through.prices);
-  context.probe.set_tokens(usage.prompt_tokens, usage.completion_tokens);
+  through.ticket.note(usage, response.shown());
+  context.probe.set_tokens(std::max<std::int64_t>(0, usage.prompt_tokens),
+                           std::max<std::int64_t>(0, usage.completion_tokens));
   context.probe.set_cached(usage.cached_tokens);
 }
 
@@ -57,7 +57,6 @@ task<void> pump_body(api::request_context& context, upstream::response& response
     co_return;
   }
   const auto& head = response.head();
-  if (head.status < 300) through.ticket.began();
   note_usage(context, response, through);
   if (head.status >= 400) context.probe.set_outcome("target_error");
   if (head.status < 300) through.attempt.finished(response.usage(), false);
@@ -99,13 +98,13 @@ task<void> pump_stream(api::request_context& context, upstream::response& respon
                        time_point deadline, milliseconds inter_token) {
   auto piece = co_await response.next(deadline);
   if (!piece) {
+    if (response.refused()) through.ticket.target_refused();
     const error e = piece.error();
     co_await refuse(context, e);
     co_return;
   }
   context.probe.first_token();
   through.attempt.first_token();
-  through.ticket.began();
   // What holds if the client leaves: this coroutine then unwinds at any await below, without another line of
   // it running.
   context.probe.set_outcome(info(errc::client_gone).code);
@@ -113,7 +112,6 @@ task<void> pump_stream(api::request_context& context, upstream::response& respon
   auto sent = start_stream(context, response.head(), through.ticket.headers());
   context.exchange.on_cut(&error_event);
   while (sent && piece && !piece->empty()) {
-    through.ticket.passed(*piece);
     if (response.complete()) break;
     if (auto done = context.exchange.write_now(*piece)) {
       sent = std::move(*done);
@@ -153,16 +151,18 @@ limits::need need_of(const api::request_context& context, const api::generation_
                      const route::prompt_identity& prompt, const model_entry& entry) {
   limits::need out{.dearest = entry.prices};
   out.estimate = prompt.keys.how != keyed_how::tokens;
-  // Each token is at least a byte of the body that it comes from.
-  out.prompt_tokens = static_cast<std::int64_t>(out.estimate ? call.body.size() : prompt.keys.tokens);
+  const auto& configured = context.snap->config.limits;
+  // Each token is at least a byte of the body that it comes from, but for what comes from an image.
+  const auto text_tokens = static_cast<std::int64_t>(out.estimate ? call.body.size() : prompt.keys.tokens);
+  out.prompt_tokens = text_tokens + limits::product_of(call.media_parts, configured.image_tokens);
   std::int64_t each = call.output_tokens_max;
   if (each == 0) {
-    each = context.snap->config.limits.default_output_tokens;
+    each = configured.default_output_tokens;
     const auto prompt_tokens = static_cast<std::int64_t>(prompt.keys.tokens);
     if (entry.context_tokens > 0)
       each = std::clamp<std::int64_t>(entry.context_tokens - prompt_tokens, 1, each);
   }
-  out.output_tokens = each * call.choices;
+  out.output_tokens = limits::product_of(each, call.choices);
   return out;
 }
 
@@ -192,21 +192,22 @@ task<void> relay_admitted(api::request_context& context, std::shared_ptr<const a
   const auto limits = target.limits(general);
   const auto deadline = steady_clock::now() + (call->stream ? limits.first_token : limits.whole);
   // With a budget an answer is no longer than what was set aside for it.
-  const bool bounded = ticket.has_budget() && call->output_tokens_max == 0;
+  const bool bounded = ticket.has_budget() && !call->output_bounded;
   upstream::dispatch request{.call = call,
                              .model = entry.name,
                              .id_prefix = id_prefix,
                              .request_id = context.exchange.request_id(),
                              .members = attempt.members(),
                              .output_tokens_max = bounded ? most.output_tokens / call->choices : 0,
-                             .deadline = deadline};
+                             .deadline = deadline,
+                             .sent = ticket.sending(entry.prices[attempt.target_index()])};
   const auto started = co_await target.start(std::move(request));
   if (!started) {
     const error e = started.error();
     co_await refuse(context, e, ticket.headers());
     co_return;
   }
-  passage through{ticket, attempt, entry.prices[attempt.target_index()]};
+  passage through{ticket, attempt};
   auto& response = **started;
   if (response.head().events) {
     co_await pump_stream(context, response, through, deadline, limits.inter_token);

@@ -1,5 +1,6 @@
 // What runs inside the store, in Lua 5.1, each call at once and alone. Times are the store's: gateways'
-// clocks do not matter. Integers stay exact up to 2^53: microseconds, and money up to nine million dollars.
+// clocks do not matter. A cell is at most two windows ahead, whatever is owed and however the store's clock
+// jumped. Integers stay exact up to 2^53: microseconds, and money up to nine million dollars.
 //
 // Keys, behind the configured prefix:
 //   site          hash: epoch, since (us), "s:GATEWAY" = its session's number
@@ -60,12 +61,13 @@ local function rate(field, at)
   local limit, need, want, owed = arg(at), arg(at + 1), arg(at + 2), arg(at + 3)
   if limit == 0 then return 0, 0, 0 end
   local old = tonumber(redis.call('HGET', KEYS[2], field) or '0')
-  local tat = math.max(now, old)
+  local most = now + 2 * window
+  local tat = math.max(now, math.min(old, most))
   for units, till in string.gmatch(ARGV[at + 4], '(%d+):(%d+)') do
     local back = math.min(math.floor(units * window / limit), till - now)
     if back > 0 then tat = math.max(now, tat - back) end
   end
-  tat = tat + math.ceil(owed * window / limit)
+  tat = math.min(tat + math.ceil(owed * window / limit), most)
   local room = math.floor((now + window - tat) * limit / window)
   local got = 0
   if want > 0 and room > 0 and room >= need then

@@ -127,13 +127,18 @@ class embedded final : public engine_upstream {
       if (!parsed) co_return std::unexpected(parsed.error());
       parsed->options.max_tokens_unasked = request.output_tokens_max;
       auto typed = std::make_shared<const api::chat_request>(std::move(*parsed));
-      co_return co_await start_chat(std::move(typed), make_identity(request.id_prefix, request.call->model));
+      auto started =
+          co_await start_chat(std::move(typed), make_identity(request.id_prefix, request.call->model));
+      if (started && request.sent != nullptr) *request.sent = true;
+      co_return started;
     }
     auto parsed = api::parse_completion_request(request.call->body);
     if (!parsed) co_return std::unexpected(parsed.error());
     auto typed = std::make_shared<const api::completion_request>(std::move(*parsed));
-    co_return co_await start_completion(std::move(typed),
-                                        make_identity(request.id_prefix, request.call->model));
+    auto started =
+        co_await start_completion(std::move(typed), make_identity(request.id_prefix, request.call->model));
+    if (started && request.sent != nullptr) *request.sent = true;
+    co_return started;
   }
 
  private:

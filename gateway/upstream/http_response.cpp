@@ -43,6 +43,8 @@ class event_response final : public response {
   const reply_head& head() const noexcept override { return head_; }
   bool complete() const noexcept override { return (ended_ && !events_.failed()) || events_.complete(); }
   api::token_usage usage() const noexcept override { return events_.usage(); }
+  api::shown_output shown() const noexcept override { return {.events = events_.shown()}; }
+  bool refused() const noexcept override { return events_.refused(); }
   bool error_sent() const noexcept override { return events_.error_sent(); }
 
   task<result<std::string_view>> next(time_point deadline) override {
@@ -154,7 +156,8 @@ class body_response final : public response {
 
   const reply_head& head() const noexcept override { return head_; }
   bool complete() const noexcept override { return ended_; }
-  api::token_usage usage() const noexcept override { return usage_; }
+  api::token_usage usage() const noexcept override { return facts_.usage; }
+  api::shown_output shown() const noexcept override { return {.content_bytes = facts_.content_bytes}; }
 
   task<result<std::string_view>> next(time_point deadline) override {
     if (ended_) co_return std::string_view();
@@ -206,7 +209,7 @@ class body_response final : public response {
     }
     const auto facts = inspector().inspect_reply(body_);
     if (!facts) return end_with(attempt_outcome::broken, errc::upstream_failed, "did not answer with JSON");
-    usage_ = facts->usage;
+    facts_ = *facts;
     slot_->end(attempt_outcome::ok);
     return std::string_view(body_);
   }
@@ -224,7 +227,7 @@ class body_response final : public response {
   http::budget_hold hold_;
   reply_head head_;
   std::string body_;
-  api::token_usage usage_;
+  relay::reply_facts facts_;
   bool ended_ = false;
 };
 

@@ -71,10 +71,13 @@ class http_upstream final : public upstream {
     const std::string& body = edited ? *edited : call.body;
     const std::string head = format_head(call, request.request_id, body.size());
     const io_executor executor = co_await asio::this_coro::executor;
-    auto sent = co_await send(*slot, executor, head, body, request.deadline);
+    bool nobody_asks = false;
+    bool& at_work = request.sent != nullptr ? *request.sent : nobody_asks;
+    auto sent = co_await send(*slot, executor, head, body, request.deadline, at_work);
     if (!sent) co_return std::unexpected(std::move(sent.error()));
     auto& [link, start] = *sent;
     const bool success = start.status >= 200 && start.status <= 299;
+    at_work = success;
     if (!success && !passes_to_client(start.status)) {
       slot->end(attempt_outcome::server_error);
       spdlog::warn(
@@ -93,15 +96,25 @@ class http_upstream final : public upstream {
  private:
   using answered = std::pair<held_link, reply_start>;
 
-  // What the body carries: with a bound on the answer, in `bounded`, else as it is.
+  // What the body carries: with a bound on the answer, in `bounded`, else as it is. Nothing in it may say
+  // another bound.
   static std::span<const api::body_member> members_of(const dispatch& request,
                                                       std::vector<api::body_member>& bounded) {
     if (request.output_tokens_max == 0) return request.members;
     const bool chat = request.call->kind == api::generation_kind::chat;
+    const std::string_view known = chat ? "max_completion_tokens" : "max_tokens";
+    const auto bound = std::to_string(request.output_tokens_max);
     bounded.assign(request.members.begin(), request.members.end());
-    bounded.push_back(
-        {chat ? "max_completion_tokens" : "max_tokens", std::to_string(request.output_tokens_max)});
+    bounded.push_back({std::string(known), bound});
+    for (const auto field : request.call->loose_fields) {
+      if (field != known) bounded.push_back({std::string(field), bound});
+    }
     return bounded;
+  }
+
+  // One that is only late does; one that closed the connection does not.
+  static bool may_work(const std::expected<reply_start, exchange_failure>& reply) noexcept {
+    return reply || reply.error().outcome == attempt_outcome::timeout;
   }
 
   std::string format_head(const api::generation_call& call, std::string_view request_id,
@@ -114,11 +127,13 @@ class http_upstream final : public upstream {
   // A pooled connection may have been closed by the target a moment ago. Where it turns out so before a byte
   // came back, a fresh one gets the request, once.
   task<result<answered>> send(attempt_slot& slot, io_executor executor, std::string_view head,
-                              std::string_view body, time_point deadline) {
+                              std::string_view body, time_point deadline, bool& at_work) {
     held_link link(client_pool::of(executor).take(*target_));
     if (link) {
       target_->counters.connections_reused->Increment();
+      at_work = true;
       auto reply = co_await exchange_heads(*link, *target_, head, body, deadline);
+      at_work = may_work(reply);
       if (reply) co_return answered(std::move(link), std::move(*reply));
       if (!reply.error().stale) {
         slot.end(reply.error().outcome);
@@ -140,7 +155,9 @@ class http_upstream final : public upstream {
     }
     target_->counters.connections_new->Increment();
     link = held_link(std::move(*dialed));
+    at_work = true;
     auto reply = co_await exchange_heads(*link, *target_, head, body, deadline);
+    at_work = may_work(reply);
     if (reply) co_return answered(std::move(link), std::move(*reply));
     slot.end(reply.error().outcome);
     co_return std::unexpected(std::move(reply.error().why));

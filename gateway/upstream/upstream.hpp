@@ -57,6 +57,10 @@ class response {
 
   // True up to the end of the stream; final afterwards.
   virtual api::token_usage usage() const noexcept = 0;
+  // Of the answer up to here, for a target whose usage() does not say it.
+  virtual api::shown_output shown() const noexcept { return {}; }
+  // After next() failed: the target itself refused the request, in an error event before any content.
+  virtual bool refused() const noexcept { return false; }
 
   // After complete(): waits, at most until then, for what only the next request profits from.
   virtual task<void> settle(time_point) { co_return; }
@@ -72,8 +76,11 @@ struct dispatch {
   std::string_view id_prefix;   // of the identifier of an answer that the gateway writes itself
   std::string_view request_id;  // outlives the response
   std::span<const api::body_member> members;  // that the body carries to a replica; outlive the response
-  std::int64_t output_tokens_max = 0;         // of a choice, where the client named none; 0: as it is
+  std::int64_t output_tokens_max = 0;         // of a choice, where the body does not bound it; 0: as it is
   time_point deadline;                        // of start() and, for a stream, of its first content
+  // Outlives start(). True from when the target may work at the request; false again where it was not reached
+  // after all, or answered with an error status.
+  bool* sent = nullptr;
 };
 
 class upstream {

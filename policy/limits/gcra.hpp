@@ -3,8 +3,9 @@
 // moves it by n * W / L, and what would move it further than W ahead of now is refused. An idle cell lets L
 // pass at once; over t seconds never more than L + t * L / W pass.
 //
-// Times are those of a monotonic clock of the caller, in ns since its start. Thread rule: any thread; one
-// atomic word, no locks. A cell outlives changes of its limit.
+// Times are those of a monotonic clock of the caller, in ns since its start; counts and times of any size are
+// cut to what can be computed. Thread rule: any thread; one atomic word, no locks. A cell outlives changes of
+// its limit.
 #pragma once
 
 #include <atomic>
@@ -15,6 +16,8 @@ namespace weir::policy::limits {
 inline constexpr std::int64_t k_minute_ns = 60'000'000'000;
 // Largest limit: beyond it a unit's share of a minute is below the clock's resolution.
 inline constexpr std::int64_t k_rate_max = 1'000'000'000;
+// Of a cell, at most: all of a window taken, and as much owed. One absurd charge locks nobody out for longer.
+inline constexpr std::int64_t k_windows_ahead = 2;
 
 struct rate {
   std::int64_t limit = 0;  // 1..k_rate_max units per window
@@ -49,7 +52,8 @@ class gcra_cell final {
   // holds for every interval, whatever is given back.
   void give_back(const rate& how, const taken& got, std::int64_t unused_units, std::int64_t now_ns) noexcept;
 
-  // What was used beyond what was taken; never refused, the next ones wait for it.
+  // What was used beyond what was taken; never refused, the next ones wait for it: at most for a window, as
+  // no more than the limit is owed.
   void charge(const rate& how, std::int64_t units, std::int64_t now_ns) noexcept;
 
   // What lies ahead of now, to be restored after a restart; restoring never shortens it.

@@ -104,7 +104,7 @@ rate_order rate_lease::next_order(const rate& how, std::int64_t least, std::int6
   const std::int64_t here = left(now_ns);
   rate_order out;
   out.refunds.swap(refunds_);
-  out.owed = std::min(std::exchange(owed_, 0), k_rate_max);
+  out.owed = std::min(std::exchange(owed_, 0), k_windows_ahead * how.limit);
   const bool ahead = is_low(how, now_ns);
   const std::int64_t goal = sum_of(sum, ahead || sum > 0 ? chunk_of(how.limit) : 0);
   const std::int64_t counted = sum > 0 ? here : left(now_ns + lease_ns_ / 4);

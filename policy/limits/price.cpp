@@ -74,7 +74,7 @@ charge price(const usage& tokens, std::span<const price_tier> tiers) noexcept {
   out.add(tokens.fresh, p.fresh, std::nullopt);
   out.add(tokens.cache_read, p.cache_read, p.fresh);
   out.add(tokens.cache_write, p.cache_write, p.fresh);
-  out.add(tokens.output, p.output, std::nullopt);
+  out.add(tokens.output, p.output, p.fresh);
   return out.result();
 }
 
@@ -83,9 +83,25 @@ charge price_at_most(std::int64_t prompt_tokens, std::int64_t output_tokens,
   bool clamped = false;
   const std::int64_t prompt = bounded(prompt_tokens, clamped);
   const std::int64_t output = bounded(output_tokens, clamped);
-  const auto fresh = price({.fresh = prompt, .output = output}, tiers);
-  const auto written = price({.cache_write = prompt, .output = output}, tiers);
-  return {std::max(fresh.amount, written.amount), fresh.unpriced};
+  charge most;
+  const auto take = [&](const usage& all) {
+    const auto cost = price(all, tiers);
+    most.amount = std::max(most.amount, cost.amount);
+    most.unpriced = most.unpriced || cost.unpriced;
+  };
+  // Within a tier the longest prompt is the dearest one.
+  const auto take_prompt = [&](std::int64_t tokens) {
+    take({.fresh = tokens, .output = output});
+    take({.cache_read = tokens, .output = output});
+    take({.cache_write = tokens, .output = output});
+  };
+  for (const auto& tier : tiers) {
+    if (tier.prompt_tokens_min > 0 && tier.prompt_tokens_min <= prompt) {
+      take_prompt(tier.prompt_tokens_min - 1);
+    }
+  }
+  take_prompt(prompt);
+  return most;
 }
 
 }  // namespace weir::policy::limits

@@ -16,8 +16,8 @@ inline constexpr std::int64_t k_tokens_max = std::int64_t{1} << 40;  // counts f
 // USD per million tokens, as price lists have it; at most 1e6.
 usd_pico per_token(double usd_per_million) noexcept;
 
-// Prices of one token. Without a price of its own a cached token costs what a fresh one does, and the sum is
-// marked: too dear is noticed, free is not (litellm counted cached tokens as nothing).
+// Prices of one token. A kind without a price of its own, output too, costs what a fresh token does, and the
+// sum is marked: too dear is noticed, free is not (litellm counted cached tokens as nothing).
 struct price_list {
   std::optional<usd_pico> fresh;
   std::optional<usd_pico> cache_read;
@@ -65,7 +65,8 @@ struct charge {
 // `tiers` may be empty: everything is unpriced and costs nothing.
 charge price(const usage& tokens, std::span<const price_tier> tiers) noexcept;
 
-// The most that a request may cost: nothing is cached, or everything is written, whichever is dearer.
+// The most that a request of up to so many tokens may cost, whatever of its prompt is cached, and in
+// whichever tier its prompt ends up.
 charge price_at_most(std::int64_t prompt_tokens, std::int64_t output_tokens,
                      std::span<const price_tier> tiers) noexcept;
 

@@ -79,10 +79,10 @@ const behaviours = {
 
 describe('canary secrets', {timeout: 240_000}, () => {
   test('appear in no log, metric, error, header or file', async (t) => {
-    const key_dir = folderOf(t);
+    const key_dir = folderOf();
     const upstream_key = path.join(key_dir, 'upstream.key');
     writeFileSync(upstream_key, CANARY.upstream, {mode: 0o600});
-    const state_dir = folderOf(t);
+    const state_dir = folderOf();
     const change = withAdmin(t, {
       key: CANARY.admin,
       keys: {[CANARY.client]: {tenant: 't'}},

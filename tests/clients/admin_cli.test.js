@@ -117,14 +117,14 @@ describe('weir keys: what goes out and in', {timeout: 60_000}, () => {
     const rotated = await toFull('rotate', id, ...at);
     assert.equal(rotated.code, 1);
     assert.match(rotated.err(), /rotate again/);
-    const secret = path.join(folderOf(t), 'secret');
+    const secret = path.join(folderOf(), 'secret');
     for (const args of [['list', ...at], ['new', '--secret-file', secret, '--name', 'x']]) {
       assert.equal((await toFull(...args)).code, 1, args[0]);
     }
   });
 
   test('lines for the configuration are YAML whatever the name is', async (t) => {
-    const secret = path.join(folderOf(t), 'secret');
+    const secret = path.join(folderOf(), 'secret');
     const make = (...args) => run('keys', 'new', '--secret-file', secret, ...args);
     for (const name of ['ci', 'null', '5', '{a: b}'.replaceAll(' ', ''), '#x', '-', "it's", '&a', '*', '!x', 'a:']) {
       const {out, code} = await make('--name', name, '--tenant', name);
@@ -156,7 +156,7 @@ describe('weir keys: what goes out and in', {timeout: 60_000}, () => {
 
   test('an admin key file with a Windows line end opens; one with a line inside is none', async (t) => {
     const {weir} = await adminOf(t);
-    const file = path.join(folderOf(t), 'key');
+    const file = path.join(folderOf(), 'key');
     const list = (text) => {
       writeFileSync(file, text, {mode: 0o600});
       return run('keys', 'list', '--url', weir.admin, '--admin-key-file', file);

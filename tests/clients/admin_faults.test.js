@@ -174,7 +174,7 @@ describe('a machine that is open to its own clients', {timeout: 60_000}, () => {
 
 describe('configurations that are at fault', {timeout: 60_000}, () => {
   test('hosts that are none, and folders that are not the ledger\u2019s own', async (t) => {
-    const dir = folderOf(t);
+    const dir = folderOf();
     const file = path.join(dir, 'weir.yaml');
     const secret_file = path.join(dir, 'secret');
     writeFileSync(secret_file, 'a secret of thirty-two bytes or so', {mode: 0o600});

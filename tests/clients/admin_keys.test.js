@@ -397,7 +397,7 @@ describe('weir keys', {timeout: 120_000}, () => {
 
   test('errors say what to do', async (t) => {
     const {weir, change} = await adminOf(t);
-    const dir = folderOf(t);
+    const dir = folderOf();
     const file = path.join(dir, 'new.key');
     const made = await run('keys', 'admin-key', '--file', file);
     assert.equal(made.code, 0, made.err);

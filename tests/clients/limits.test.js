@@ -4,39 +4,10 @@ import assert from 'node:assert/strict';
 import {describe, test} from 'node:test';
 import OpenAI from 'openai';
 
+import {chat, headers, limited, refused, relayWith, used, withKeys} from './support/limits.js';
 import {NAME, chatBody, inParallel, logLine, relayOf, startRelay, streamBody, target, upstreamOf} from './support/relay.js';
 import {bearer, folderOf, keysOf, sum} from './support/routing.js';
-import {chatEvents, chatReply, jsonReply, replies, sleep, sse} from './support/upstream.js';
-
-// Prices in dollars per million tokens; a token costs as many millionths.
-const PRICE = {fresh_usd_per_mtok: 2, cached_usd_per_mtok: 0.2, cache_write_usd_per_mtok: 2.5, output_usd_per_mtok: 8};
-
-const withKeys = (t, keys, more = {}) => (config, dir) => ({
-  ...config,
-  ...more,
-  auth: {...keysOf(keys, dir), ledger_dir: `${folderOf(t)}/ledger`},
-});
-const limited = (limits, more = {}) => ({tenant: 't', limits, ...more});
-
-const used = (usage) => replies(jsonReply(chatReply('Nairobi', {usage})));
-const PLAIN = {prompt_tokens: 10, completion_tokens: 5, total_tokens: 15};
-
-const chat = (weir, key, fields = {}) => weir.post('/v1/chat/completions', chatBody(fields), bearer(key));
-const headers = (answer) => Object.fromEntries(answer.headers);
-
-async function relayWith(t, keys, {handler = used(PLAIN), price = PRICE, more} = {}) {
-  const upstream = await upstreamOf(t, handler);
-  const weir = await relayOf(t, [{...target(upstream), price}], withKeys(t, keys, more));
-  return {weir, upstream};
-}
-
-// The error of an answer that a limit refused.
-async function refused(answer, status, code) {
-  const body = await answer.json();
-  assert.equal(answer.status, status, JSON.stringify(body));
-  assert.equal(body.error.code, code, JSON.stringify(body));
-  return body.error;
-}
+import {chatEvents, chatReply, jsonReply, sleep, sse} from './support/upstream.js';
 
 describe('limits: requests', {timeout: 120_000}, () => {
   test('H1: 1,000 requests at once on 100 a minute: 100 pass, and what the minute gives back', async (t) => {
@@ -147,9 +118,9 @@ describe('limits: requests', {timeout: 120_000}, () => {
   });
 
   test('a restart does not make minutes new', async (t) => {
-    const upstream = await upstreamOf(t, used(PLAIN));
-    const dir = folderOf(t);
-    const change = withKeys(t, {a: limited({requests_per_min: 20})});
+    const upstream = await upstreamOf(t, used());
+    const dir = folderOf();
+    const change = withKeys({a: limited({requests_per_min: 20})});
     const first = await startRelay([target(upstream)], (config) => change(config, dir));
     for (let i = 0; i < 20; ++i) assert.equal((await chat(first, 'a')).status, 200);
     await sleep(3_100); // a checkpoint is written every two seconds
@@ -323,7 +294,7 @@ describe('limits: money', {timeout: 120_000}, () => {
       await gone;
       await sleep(120);
     }
-    act = used(PLAIN);
+    act = used();
     assert.equal((await chat(weir, 'a', {max_tokens: 12_000})).status, 200);
   });
 
@@ -356,8 +327,8 @@ describe('limits: money', {timeout: 120_000}, () => {
       if (JSON.parse(request.body).max_tokens === 1_000) return;
       socket.write(jsonReply(chatReply('x', {usage: {prompt_tokens: 0, completion_tokens: 5_000}})));
     });
-    const change = withKeys(t, {a: limited({usd_per_day: 0.1})});
-    const dir = folderOf(t);
+    const change = withKeys({a: limited({usd_per_day: 0.1})});
+    const dir = folderOf();
     const targets = [{...target(upstream), price: {fresh_usd_per_mtok: 0, output_usd_per_mtok: 8}}];
     const first = await startRelay(targets, (config) => change(config, dir));
     const ledger = first.config.auth.ledger_dir;

@@ -29,7 +29,7 @@ async function gatewaysOf(t, count, redis, keys, {handler, more = {}} = {}) {
   const upstream = await upstreamOf(t, handler ?? cents);
   const weirs = [];
   for (let i = 0; i < count; ++i) {
-    const ledger = `${folderOf(t)}/ledger`;
+    const ledger = `${folderOf()}/ledger`;
     const weir = await startRelay([{...target(upstream), price: PRICE}], (config, dir) => ({
       ...config,
       auth: {...keysOf(keys, dir), ledger_dir: ledger},
@@ -149,6 +149,24 @@ describe('limits shared through Redis', {timeout: 300_000}, () => {
     assert.ok(Math.abs(Number(last.headers['retry-after']) - to_midnight) <= 3);
     const {error} = (await ask(weirs[1], 'a', {max_tokens: 200_000})).body;
     assert.equal(error.code, 'request_exceeds_limit');
+  });
+
+  test('one absurd report locks a key out for no more than a minute', async (t) => {
+    const redis = await redisOf(t);
+    const absurd = replies(jsonReply(chatReply('x', {usage: {prompt_tokens: 1, completion_tokens: 99_999_999}})));
+    for (const tokens_per_min of [500, 100_000]) {
+      const keys = {[`k${tokens_per_min}`]: limited({tokens_per_min})};
+      const {weirs} = await gatewaysOf(t, 2, redis, keys, {handler: absurd});
+      const [name] = Object.keys(keys);
+      assert.equal((await ask(weirs[0], name, {max_tokens: 1})).status, 200);
+      await sleep(LEASE_MS);
+      for (const weir of weirs) {
+        const next = await ask(weir, name, {max_tokens: 1});
+        assert.equal(next.status, 429, JSON.stringify(next.body));
+        const wait_s = Number(next.headers['retry-after']);
+        assert.ok(wait_s > 50 && wait_s <= 120, `${tokens_per_min}: ${wait_s}`);
+      }
+    }
   });
 
   test('a gateway that was killed has spent what it held, until it says better', async (t) => {
@@ -278,7 +296,7 @@ describe('Redis is away', {timeout: 300_000}, () => {
 
   test('a wrong password at the start is said, but not told, and is as if Redis were down', async (t) => {
     const redis = await redisOf(t, '--requirepass', 'right-canary');
-    const file = path.join(folderOf(t), 'password');
+    const file = path.join(folderOf(), 'password');
     writeFileSync(file, 'wrong-canary\n', {mode: 0o600});
     const keys = {rate: limited({requests_per_min: 100}), money: limited({usd_per_day: 1})};
     for (const [policy, status] of [['local', 200], ['refuse', 503]]) {

@@ -25,7 +25,7 @@ const KEYS = {
 
 async function gatewayOf(t, redis, more = {}) {
   const upstream = await upstreamOf(t, replies(jsonReply(chatReply())));
-  const ledger = `${folderOf(t)}/ledger`;
+  const ledger = `${folderOf()}/ledger`;
   const weir = await startRelay([{...target(upstream), price: PRICE}], (config, dir) => ({
     ...config,
     auth: {...keysOf(KEYS, dir), ledger_dir: ledger},

@@ -87,7 +87,7 @@ describe('replay, live', {timeout: 300_000}, () => {
   test('a gateway that runs, with a key', async (t) => {
     const pages = {'block-tokens': 512, 'prefill-tokens-per-s': 14 * 512 * Number(SPEED), context: 1 << 30};
     const mocks = await mocksOf(t, 2, pages);
-    const key = path.join(folderOf(t), 'key');
+    const key = path.join(folderOf(), 'key');
     writeFileSync(key, 'k1\n');
     const cache = {checkpoint_tokens: 16_253, capacity_tokens: 2_560_000, block_tokens: 512};
     const weir = await routerOf(t, replicas(mocks, cache), (config, dir) => ({

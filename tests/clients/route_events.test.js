@@ -211,7 +211,7 @@ describe('events: more than one gateway', {timeout: 120_000}, () => {
   const asKeys = (config, dir) => ({...config, auth: keysOf({a1: 'a', b1: 'b'}, dir)});
   // Two gateways with one salt that listen to the same replicas.
   async function pair(t, mocks) {
-    const dirs = [folderOf(t), folderOf(t)];
+    const dirs = [folderOf(), folderOf()];
     const weirs = [];
     for (const dir of dirs) {
       if (dir === dirs[1]) copyFileSync(path.join(dirs[0], 'salt'), path.join(dir, 'salt'));
@@ -247,12 +247,12 @@ describe('events: more than one gateway', {timeout: 120_000}, () => {
 
   test('a gateway that starts late learns all from the replay', async (t) => {
     const mocks = await eventMocks(t, 1);
-    const dir = folderOf(t);
+    const dir = folderOf();
     const change = (config, own) => ({...asKeys(config, own), routing: {state_dir: dir}});
     const before = await routerOf(t, listening(mocks), change);
     const prompt = ids(1, 1_000);
     await ask(before, prompt, {}, bearer('a1'));
-    const fresh = folderOf(t);
+    const fresh = folderOf();
     copyFileSync(path.join(dir, 'salt'), path.join(fresh, 'salt'));
     const after = await routerOf(t, listening(mocks), (config, own) => ({
       ...asKeys(config, own),

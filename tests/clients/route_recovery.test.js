@@ -175,7 +175,7 @@ describe('two gateways listen to the same replicas', {timeout: 120_000}, () => {
       ['two gateways', 2],
     ]) {
       const mocks = await mocksOf(t, REPLICAS, FREE);
-      const dirs = Array.from({length: count}, () => folderOf(t));
+      const dirs = Array.from({length: count}, () => folderOf());
       const weirs = [];
       for (const dir of dirs) {
         if (weirs.length > 0) copyFileSync(path.join(dirs[0], 'salt'), path.join(dir, 'salt'));

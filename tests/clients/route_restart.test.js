@@ -43,7 +43,7 @@ describe('restart of the gateway', {timeout: 120_000}, () => {
     const what = keeps ? 'with a state folder it is warm' : 'without one it begins blind';
     test(what, async (t) => {
       const targets = replicas(await mocksOf(t, 4));
-      const dir = keeps ? folderOf(t) : null;
+      const dir = keeps ? folderOf() : null;
       const sessions = new Sessions();
       const first = await startRouter(targets, withState(dir));
       await sessions.turn(first);
@@ -65,7 +65,7 @@ describe('restart of the gateway', {timeout: 120_000}, () => {
 
   test('what is restored is no more than a hint: a replica that forgot corrects it', async (t) => {
     const mocks = await mocksOf(t, 1);
-    const dir = folderOf(t);
+    const dir = folderOf();
     const first = await startRouter(replicas(mocks), withState(dir));
     const prompt = ids(1, 1_000);
     await ask(first, prompt);
@@ -81,7 +81,7 @@ describe('restart of the gateway', {timeout: 120_000}, () => {
 
   test('killed, it begins anew and knows all but the last', async (t) => {
     const targets = replicas(await mocksOf(t, 4));
-    const dir = folderOf(t);
+    const dir = folderOf();
     const sessions = new Sessions();
     let weir = await startRouter(targets, withState(dir));
     const again = async () => {
@@ -127,7 +127,7 @@ describe('a state folder that is damaged', {timeout: 120_000}, () => {
   for (const [what, damage] of Object.entries(damages)) {
     test(`${what}: it starts all the same`, async (t) => {
       const mocks = await mocksOf(t, 1);
-      const dir = folderOf(t);
+      const dir = folderOf();
       const first = await startRouter(replicas(mocks), withState(dir));
       for (let i = 0; i < 20; ++i) await ask(first, ids(i, 600));
       await first.stop();
@@ -146,7 +146,7 @@ describe('a state folder that is damaged', {timeout: 120_000}, () => {
   }
 
   test('a file in the folder\'s place: it says so and starts without', async (t) => {
-    const dir = folderOf(t);
+    const dir = folderOf();
     writeFileSync(path.join(dir, 'index'), 'no folder');
     const weir = await startRouter(replicas(await mocksOf(t, 1)), withState(dir));
     assert.equal((await ask(weir, ids(1, 600))).cached, 0);

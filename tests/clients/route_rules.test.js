@@ -122,7 +122,7 @@ describe('rules', {timeout: 60_000}, () => {
   });
 
   test('faults of the configuration are told with line and key', async (t) => {
-    const dir = folderOf(t);
+    const dir = folderOf();
     const lines = [
       'listen: 127.0.0.1:0',
       'admin: {listen: 127.0.0.1:0}',
@@ -262,7 +262,7 @@ describe('explain', {timeout: 60_000}, () => {
     }));
     const prompt = ids(1, 1_000);
     const {target} = await ask(weir, prompt, {}, bearer('a1'));
-    const file = path.join(folderOf(t), 'request.json');
+    const file = path.join(folderOf(), 'request.json');
     writeFileSync(file, JSON.stringify({model: NAME, prompt}));
     const command = (...args) =>
       new Promise((resolve) => {
@@ -278,7 +278,7 @@ describe('explain', {timeout: 60_000}, () => {
       const {candidates} = JSON.parse((await command(...who, '--json', file)).out);
       assert.ok(candidates.every((c) => c.page_tokens === 0), JSON.stringify(who));
     }
-    assert.notEqual((await command(path.join(folderOf(t), 'none.json'))).code, 0);
+    assert.notEqual((await command(path.join(folderOf(), 'none.json'))).code, 0);
   });
 });
 

@@ -89,7 +89,7 @@ describe('tenants: caches apart', {timeout: 60_000}, () => {
 
   test('salts are told to nobody but targets', async (t) => {
     const upstream = await recordedMock(t);
-    const dir = folderOf(t);
+    const dir = folderOf();
     const more = {routing: {state_dir: dir}, log: {access: true, level: 'debug'}};
     const weir = await routerOf(t, [recorded(upstream)], keyed(more));
     const told = [];

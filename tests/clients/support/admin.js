@@ -17,7 +17,7 @@ export const ADMIN_KEY = 'weir-admin-0123456789abcdef0123456789abcdef';
 // A change of a configuration: keys of the file, a ledger and an admin key in a folder of the test's own, so that
 // a second weir can go on where the first one stopped.
 export function withAdmin(t, {keys = {}, key = ADMIN_KEY, ledger = true, admin = {}, auth = {}, ...more} = {}) {
-  const dir = folderOf(t);
+  const dir = folderOf();
   const file = path.join(dir, 'admin.key');
   if (key) writeFileSync(file, `${key}\n`, {mode: 0o600});
   const change = (config) => ({

@@ -125,11 +125,13 @@ export function keysOf(tenants, dir) {
 
 export const bearer = (key) => ({authorization: `Bearer ${key}`});
 
-export function folderOf(t) {
-  const dir = mkdtempSync(path.join(tmpdir(), 'weir-state-'));
-  // A gateway may still write there.
-  t.after(() => rmSync(dir, {recursive: true, force: true, maxRetries: 10}));
-  return dir;
+const folders = [];
+process.once('exit', () => folders.forEach((dir) => rmSync(dir, {recursive: true, force: true})));
+
+// Gone with this process: hooks run in the order of their making, so a gateway may outlive the caller's.
+export function folderOf() {
+  folders.push(mkdtempSync(path.join(tmpdir(), 'weir-state-')));
+  return folders.at(-1);
 }
 
 export const sum = (numbers) => numbers.reduce((total, n) => total + n, 0);

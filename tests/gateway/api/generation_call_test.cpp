@@ -94,4 +94,81 @@ TEST_CASE("stream and usage wishes") {
   CHECK_FALSE(other->include_usage);
 }
 
+TEST_CASE("a field that bounds the cost is a whole number, or the call is refused by its name") {
+  const std::string large = R"(,"seed":123456789012345678901234567890)";  // numbers are tamed
+  for (const std::string key : {"n", "best_of", "max_tokens", "max_completion_tokens", "max_output_tokens",
+                                "max_new_tokens", "n_predict", "n_cmpl"}) {
+    for (const std::string value : {"\"100\"", "true", "[5]", "{}", "1.5", "1e-2", "\"\"", "-0.5"}) {
+      for (const auto& more : {std::string(), large}) {
+        INFO(key << ": " << value << more);
+        const auto call = read(",\"" + key + "\":" + value + more);
+        REQUIRE_FALSE(call.has_value());
+        CHECK(call.error().code == errc::bad_request);
+        CHECK(call.error().param == key);
+      }
+    }
+    CHECK(read(",\"" + key + "\":null").has_value());
+  }
+}
+
+TEST_CASE("n as a string, or as 1e2 beside a number of more than 64 bits, is no way around a budget") {
+  constexpr std::int64_t most = std::int64_t{1} << 31;
+  const std::string large = R"(,"seed":123456789012345678901234567890)";
+  struct row {
+    const char* value;
+    std::int64_t count;
+  };
+  for (const auto& r :
+       {row{"100", 100}, row{"1e2", 100}, row{"100.0", 100}, row{"1000e-1", 100}, row{"1E300", most},
+        row{"18446744073709551615", most}, row{"123456789012345678901234567890", most}, row{"1e999", most},
+        row{"0", 1}, row{"-3", 1}, row{"-1e999", 1}}) {
+    for (const auto& more : {std::string(), large}) {
+      INFO(r.value << more);
+      const auto call = read(",\"max_tokens\":" + std::string(r.value) + ",\"n\":" + r.value + more);
+      REQUIRE(call.has_value());
+      CHECK(call->choices == r.count);
+      CHECK(call->output_tokens_max == (r.count == 1 ? 0 : r.count));
+    }
+  }
+  const auto prompts =
+      read_generation_call(generation_kind::completions,
+                           R"({"model":"m","prompt":["a","b"],"prompt_embeds":["c"],"best_of":2e0})");
+  REQUIRE(prompts.has_value());
+  CHECK(prompts->choices == 6);
+}
+
+TEST_CASE("whether the body bounds the output in a field that every target obeys") {
+  struct row {
+    const char* fields;
+    bool chat;
+    bool completions;
+    std::vector<std::string_view> loose;
+  };
+  const row rows[] = {
+      {"", false, false, {}},
+      {R"(,"max_tokens":5)", true, true, {}},
+      {R"(,"max_completion_tokens":5)", true, false, {}},
+      {R"(,"max_new_tokens":5)", false, false, {}},
+      {R"(,"max_tokens":5,"n_predict":9)", true, true, {}},
+      {R"(,"max_tokens":null)", false, false, {"max_tokens"}},
+      {R"(,"max_tokens":-1)", false, false, {"max_tokens"}},
+      {R"(,"max_tokens":5,"max_completion_tokens":null)", false, false, {"max_completion_tokens"}},
+      {R"(,"max_tokens":5,"n_predict":-1)", false, false, {"n_predict"}},
+  };
+  for (const auto& r : rows) {
+    INFO(r.fields);
+    const auto body = std::string(R"({"model":"m")") + r.fields + "}";
+    const auto chat = read_generation_call(generation_kind::chat, body);
+    const auto completions = read_generation_call(generation_kind::completions, body);
+    REQUIRE(chat.has_value());
+    REQUIRE(completions.has_value());
+    CHECK(chat->output_bounded == r.chat);
+    CHECK(completions->output_bounded == r.completions);
+    CHECK(chat->loose_fields == r.loose);
+  }
+  const std::string scored = R"({"model":"m","max_tokens":0})";
+  CHECK_FALSE(read_generation_call(generation_kind::chat, scored)->output_bounded);
+  CHECK(read_generation_call(generation_kind::completions, scored)->output_bounded);
+}
+
 }  // namespace weir::gateway::api

@@ -192,6 +192,50 @@ TEST_CASE("all faults of a stage are reported at once") {
   CHECK(rules.size() == 4);  // open without keys, admin open, no targets, no models
 }
 
+TEST_CASE(
+    "a budget on a model of which no target has a price is a fault of a key of the file, a warning for "
+    "others") {
+  const auto config = [](const std::string& price, const std::string& more_of_key, const char* model) {
+    return "auth:\n  secret_file: secret\n  ledger_dir: ledger\n  keys:\n    - {name: a, tenant: t, "
+           "digest: " +
+           k_digest + more_of_key +
+           "}\ntargets:\n  - {name: bare, engine: {model_dir: m}}\n"
+           "  - {name: priced, engine: {model_dir: m}, price: " +
+           price +
+           "}\n"
+           "models:\n  - {name: free, targets: [bare]}\n  - {name: mixed, targets: [bare, " +
+           model + "]}\n";
+  };
+  struct row {
+    const char* name;
+    std::string yaml;
+    std::vector<std::string> named;
+    const char* warned;
+  };
+  const std::string budget = ", limits: {usd_per_month: 1}";
+  const std::string price = "{output_usd_per_mtok: 0}";
+  const row rows[] = {
+      {"no budget", config(price, ", limits: {concurrent: 1}", "priced"), {}, "'free'"},
+      {"every model", config(price, budget, "priced"), {"'free'"}, "'free'"},
+      {"models with a price", config(price, budget + ", models: [mixed]", "priced"), {}, "'free'"},
+      {"an hour's price alone",
+       config("{usd_per_hour: 1}", budget, "priced"),
+       {"'free'", "'mixed'"},
+       "'free', 'mixed'"},
+  };
+  for (const auto& r : rows) {
+    INFO(r.name);
+    const auto found = faults_of(r.yaml);
+    REQUIRE(found.size() == r.named.size());
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      CHECK(found[i].key == "auth.keys[0].limits");
+      CHECK(found[i].message.find("model " + r.named[i]) != std::string::npos);
+    }
+    CHECK(warning_of(*parse(r.yaml, k_file)).find("no target of model " + std::string(r.warned)) == 0);
+  }
+  CHECK(warning_of(*parse(k_good, k_file)).empty());
+}
+
 TEST_CASE("the text of a fault is file:line:column: key: message") {
   CHECK(to_text(
             {{"a.yaml", {3, 7}, "models[0].name", "needs a value"}, {"a.yaml", {}, "", "cannot be read"}}) ==

@@ -130,9 +130,9 @@ TEST_CASE("usage is read wherever it stands") {
       {"choices null", R"({"choices":null,"usage":{"prompt_tokens":7,"completion_tokens":2}})", usage, 7, 2,
        -1},
       {"D2: an element among the choices", R"({"choices":[{"delta":{}}],"usage":{"prompt_tokens":7}})",
-       preamble, 7, 0, -1},
+       preamble, 7, -1, -1},
       {"D9: with content", R"({"choices":[{"delta":{"content":"x"}}],"usage":{"completion_tokens":1}})",
-       content, 0, 1, -1},
+       content, -1, 1, -1},
       {"Moonshot: within a choice",
        R"({"choices":[{"delta":{},"finish_reason":"stop","usage":{"prompt_tokens":5,"completion_tokens":3,)"
        R"("cached_tokens":4}}]})",
@@ -140,15 +140,25 @@ TEST_CASE("usage is read wherever it stands") {
       {"details",
        R"({"choices":[],"usage":{"prompt_tokens":5,"cached_tokens":1,)"
        R"("prompt_tokens_details":{"cached_tokens":2}}})",
-       usage, 5, 0, 2},
+       usage, 5, -1, 2},
       {"details null", R"({"choices":[],"usage":{"prompt_tokens":5,"prompt_tokens_details":null}})", usage, 5,
-       0, -1},
+       -1, -1},
       {"below zero and of other types",
        R"({"choices":[],"usage":{"prompt_tokens":-5,"completion_tokens":"3","cached_tokens":null}})", usage,
-       0, 0, -1},
+       -1, -1, -1},
       {"over 64 bits",
        R"({"choices":[],"usage":{"prompt_tokens":5,"completion_tokens":99999999999999999999999}})", usage, 5,
-       0, -1},
+       -1, -1},
+      {"whole numbers with a fraction of nothing",
+       R"({"choices":[],"usage":{"prompt_tokens":5.0,"completion_tokens":3e1}})", usage, 5, 30, -1},
+      {"a part of a token", R"({"choices":[],"usage":{"prompt_tokens":5.5,"completion_tokens":0}})", usage,
+       -1, 0, -1},
+      {"more than any answer holds",
+       R"({"choices":[],"usage":{"prompt_tokens":100000000,"completion_tokens":100000001}})", usage,
+       100'000'000, -1, -1},
+      {"1e18 and 2^64-1",
+       R"({"choices":[],"usage":{"prompt_tokens":1e18,"completion_tokens":18446744073709551615}})", usage, -1,
+       -1, -1},
   };
   for (const auto& r : rows) {
     INFO(r.name);
@@ -158,6 +168,41 @@ TEST_CASE("usage is read wherever it stands") {
     CHECK(facts.usage->prompt_tokens == r.prompt);
     CHECK(facts.usage->completion_tokens == r.completion);
     CHECK(facts.usage->cached_tokens == r.cached);
+  }
+}
+
+TEST_CASE("choices that show something are counted, those that only end or begin are not") {
+  CHECK(inspect_json(R"({"choices":[{"delta":{"content":"a"}},{"index":1,"delta":{"content":"b"}}]})")
+            .shown_choices == 2);
+  CHECK(inspect_json(R"({"choices":[{"delta":{"content":""}},{"index":1,"text":"b"}]})").shown_choices == 1);
+  CHECK(inspect_json(R"({"choices":[{"delta":{},"finish_reason":"stop"}]})").shown_choices == 0);
+  CHECK(inspect_json(R"({"choices":[{"delta":{"role":"assistant"}}]})").shown_choices == 0);
+}
+
+TEST_CASE("the texts of a reply are counted where its usage does not say what they took") {
+  struct row {
+    const char* name;
+    const char* json;
+    std::int64_t bytes;
+  };
+  const row rows[] = {
+      {"no usage", R"({"choices":[{"message":{"role":"assistant","content":"hello"}}]})", 5},
+      {"usage without completion", R"({"choices":[{"text":"hello"}],"usage":{"prompt_tokens":3}})", 5},
+      {"usage of nothing", R"({"choices":[{"text":"hello"}],"usage":{"completion_tokens":0}})", 5},
+      {"told", R"({"choices":[{"text":"hello"}],"usage":{"completion_tokens":2}})", 0},
+      {"choices", R"({"choices":[{"text":"ab"},null,{"text":null},{"text":"c"}]})", 3},
+      {"calls and thoughts",
+       R"({"choices":[{"message":{"reasoning_content":"hm","content":null,"tool_calls":)"
+       R"([{"function":{"name":"f","arguments":"{}"}}]}}]})",
+       5},
+      {"nothing", R"({"object":"chat.completion","choices":{}})", 0},
+  };
+  for (const auto& r : rows) {
+    INFO(r.name);
+    event_inspector inspector;
+    const auto reply = inspector.inspect_reply(r.json);
+    REQUIRE(reply.has_value());
+    CHECK(reply->content_bytes == r.bytes);
   }
 }
 

@@ -54,6 +54,61 @@ TEST_CASE("nothing goes before the first content") {
   CHECK(stream.end() == state::hold);
 }
 
+TEST_CASE(
+    "events that show something are counted as they are released, however lines end; comments are not") {
+  for (const std::string line_end : {"\n", "\r\n", "\r"}) {
+    std::string bytes;
+    for (const auto& part : {k_ping, k_role, k_text, k_ping, k_second, k_ping, k_stop, k_done}) bytes += part;
+    for (std::size_t at = 0; (at = bytes.find('\n', at)) != bytes.npos; at += line_end.size()) {
+      bytes.replace(at, 1, line_end);
+    }
+    event_inspector inspector;
+    event_stream stream({}, inspector);
+    stream.push(std::string_view(bytes).substr(0, bytes.find("hi")));
+    CHECK(stream.shown() == 0);
+    stream.push(std::string_view(bytes).substr(bytes.find("hi")));
+    CHECK(stream.shown() == 2);
+  }
+}
+
+TEST_CASE("an early report does not hide what was shown behind it, and the last one stands") {
+  const std::string early =
+      "data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}],"
+      "\"usage\":{\"prompt_tokens\":10,\"completion_tokens\":0}}\n\n";
+  struct row {
+    const char* name;
+    std::string bytes;
+    std::int64_t completion;
+  };
+  const std::string three = k_text + k_text + k_text;
+  const row rows[] = {
+      {"no report", three, 0},
+      {"behind all", three + k_usage, 2},
+      {"in front of all", k_usage + three, 3},
+      {"more than was shown", k_usage + k_text, 2},
+      {"with the first", early + three, 4},
+      {"with the first, and behind all", early + three + k_usage, 2},
+      {"of nothing behind one of something", three + k_usage + "data: {\"choices\":[],\"usage\":{}}\n\n", 2},
+  };
+  for (const auto& r : rows) {
+    INFO(r.name);
+    CHECK(run_whole(r.bytes).usage.completion_tokens == r.completion);
+    CHECK(run_whole(r.bytes, {.drop_usage = true}).usage.completion_tokens == r.completion);
+  }
+}
+
+TEST_CASE("a target refuses in an error event before any content, and only there") {
+  for (const auto& [bytes, refused] : {std::pair{k_role + k_error, true}, std::pair{k_text + k_error, false},
+                                       std::pair{k_nonsense, false}, std::pair{k_done, false}}) {
+    event_inspector inspector;
+    event_stream stream({}, inspector);
+    stream.push(bytes);
+    stream.push({});
+    CHECK(stream.failed());
+    CHECK(stream.refused() == refused);
+  }
+}
+
 TEST_CASE("how streams end") {
   struct row {
     const char* name;

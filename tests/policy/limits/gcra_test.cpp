@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <iterator>
 #include <random>
 #include <thread>
 #include <vector>
@@ -147,11 +148,70 @@ TEST_CASE("what was given back at once can be taken again at once") {
 TEST_CASE("a charge beyond what was taken delays the next ones") {
   gcra_cell cell;
   const rate how{.limit = 60};
-  cell.charge(how, 180, k_s);
+  cell.charge(how, 90, k_s);
   CHECK(cell.look(how, k_s).remaining == 0);
   const auto refused = cell.take(how, 1, k_s);
   CHECK_FALSE(refused.allowed);
-  CHECK(refused.retry_ns == 121 * k_s);
+  CHECK(refused.retry_ns == 31 * k_s);
+}
+
+TEST_CASE("one absurd usage locks nobody out: no more than one window is owed") {
+  for (const std::int64_t limit : {1, 60, 100, 104, 105, 100'000, 1'000'000'000}) {
+    for (const std::int64_t units : {std::int64_t{4'294'967'295}, std::int64_t{1} << 40, INT64_MAX}) {
+      INFO("limit " << limit << ", units " << units);
+      gcra_cell cell;
+      const rate how{.limit = limit};
+      for (int i = 0; i < 3; ++i) cell.charge(how, units, 9 * k_s);
+      CHECK(cell.look(how, 9 * k_s).remaining == 0);
+      CHECK(cell.empty_in_ns(9 * k_s) <= 2 * k_minute_ns);
+      const auto refused = cell.take(how, 1, 9 * k_s);
+      REQUIRE_FALSE(refused.allowed);
+      CHECK(refused.retry_ns <= k_minute_ns + k_minute_ns / limit + 1);
+      CHECK(cell.take(how, 1, 9 * k_s + refused.retry_ns).allowed);
+    }
+  }
+}
+
+TEST_CASE("a cell holds its limit after any charge, gift or restart of any size at any time") {
+  constexpr std::int64_t extremes[] = {
+      INT64_MIN,      INT64_MIN + 1, -k_s,          -1,       0, 1, 59, 104, k_minute_ns,
+      INT64_MAX / 16, INT64_MAX / 2, INT64_MAX - 1, INT64_MAX};
+  std::mt19937_64 random(5);
+  const auto any = [&] {
+    const auto at = random() % (std::size(extremes) + 2);
+    return at < std::size(extremes) ? extremes[at] : static_cast<std::int64_t>(random());
+  };
+  for (int run = 0; run < 20'000; ++run) {
+    gcra_cell cell;
+    const auto limit = 1 + static_cast<std::int64_t>(random() % (run % 2 == 0 ? 200 : k_rate_max));
+    // A unit's share of the window is no less than a tick of the clock.
+    const rate how{.limit = limit, .window_ns = run % 3 == 0 ? std::max(limit, any()) : k_minute_ns};
+    const std::int64_t now = any();
+    for (int i = 0; i < 6; ++i) {
+      switch (random() % 4) {
+        case 0:
+          cell.charge(how, any(), now);
+          break;
+        case 1:
+          cell.restore(any(), now);
+          break;
+        case 2:
+          cell.look(how, any());
+          break;
+        default:
+          cell.take(how, std::max<std::int64_t>(0, any()), now);
+      }
+    }
+    const auto seen = cell.look(how, now);
+    INFO("run " << run << ", limit " << how.limit << ", window " << how.window_ns << ", now " << now);
+    REQUIRE(seen.remaining >= 0);
+    REQUIRE(seen.remaining <= how.limit);
+    REQUIRE(seen.reset_ns >= 0);
+    REQUIRE_FALSE(cell.take(how, seen.remaining + 1, now).allowed);
+    if (seen.remaining > 0) REQUIRE(cell.take(how, seen.remaining, now).allowed);
+    cell.give_back(how, {any(), any()}, any(), now);
+    REQUIRE(cell.empty_in_ns(now) >= 0);
+  }
 }
 
 TEST_CASE("what was used lives through a restart, less the time that went by") {

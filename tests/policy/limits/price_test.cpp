@@ -2,6 +2,8 @@
 
 #include <catch2/catch.hpp>
 #include <limits>
+#include <optional>
+#include <random>
 #include <vector>
 
 namespace weir::policy::limits {
@@ -93,6 +95,56 @@ TEST_CASE("the most a request may cost covers every way in which it can be cache
       CHECK(price({1'000 - read - write, read, write, 100}, k_tiers).amount <= most);
     }
   }
+}
+
+TEST_CASE(
+    "a bound on the prompt that reaches a dearer tier, or has left one, is priced at the dearest below it") {
+  std::mt19937_64 random(3);
+  const auto any_price = [&]() -> std::optional<usd_pico> {
+    if (random() % 4 == 0) return std::nullopt;
+    return per_token(static_cast<double>(random() % 20));
+  };
+  for (int run = 0; run < 300; ++run) {
+    INFO("run " << run);
+    std::vector<price_tier> tiers;
+    std::int64_t from = random() % 2 == 0 ? 0 : 1 + static_cast<std::int64_t>(random() % 20);
+    for (std::uint64_t i = 0; i < 1 + random() % 3; ++i) {
+      tiers.push_back({from, {any_price(), any_price(), any_price(), any_price()}});
+      from += 1 + static_cast<std::int64_t>(random() % 20);
+    }
+    const auto prompt = static_cast<std::int64_t>(random() % 60);
+    const auto most = price_at_most(prompt, 7, tiers).amount;
+    for (std::int64_t tokens = 0; tokens <= prompt; ++tokens) {
+      for (std::int64_t read = 0; read <= tokens; read += 3) {
+        for (std::int64_t write = 0; write + read <= tokens; write += 3) {
+          REQUIRE(price({tokens - read - write, read, write, 7}, tiers).amount <= most);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("a prompt of the cheaper long tier is reserved at what it would cost just below it") {
+  const std::vector<price_tier> tiers{{0, {.fresh = per_token(10), .output = per_token(10)}},
+                                      {1'000, {.fresh = per_token(1), .output = per_token(1)}}};
+  CHECK(price_at_most(2'000, 100, tiers).amount == price({.fresh = 999, .output = 100}, tiers).amount);
+}
+
+TEST_CASE("cached tokens dearer than fresh ones are in the most that a request may cost") {
+  for (const auto& prices : {price_list{.fresh = per_token(1), .cache_read = per_token(9), .output = 0},
+                             price_list{.fresh = per_token(1), .cache_write = per_token(9), .output = 0}}) {
+    const std::vector<price_tier> tiers{{0, prices}};
+    CHECK(price_at_most(100, 0, tiers).amount == 900'000);
+  }
+}
+
+TEST_CASE("output without a price of its own costs what fresh tokens do, and the sum is marked") {
+  const std::vector<price_tier> tiers{{0, {.fresh = per_token(2)}}};
+  const auto cost = price({.fresh = 10, .output = 100}, tiers);
+  CHECK(cost.amount == 220'000);
+  CHECK(cost.unpriced);
+  CHECK(price_at_most(10, 100, tiers).amount == 220'000);
+  CHECK(price_at_most(10, 100, tiers).unpriced);
 }
 
 TEST_CASE("sums round up and saturate instead of overflowing") {
