@@ -21,7 +21,7 @@ enum class block_result : std::uint8_t {
   stored,
   unknown_parent,
   no_room,        // the index or the map is full
-  contradiction,  // the hash already stands for another prompt
+  contradiction,  // the hash already stands for another prompt, or another hash for this one
 };
 
 // Stored blocks of one event: hashes in chain order, block_tokens of `tokens` each.

@@ -1,6 +1,7 @@
 // Blocks of one or more units. A block is one number: of its record where a block is a unit and nobody asks
 // for boundaries, else of a row {its units' records, its parent's row}. Copies are counted in the index
-// entries.
+// entries, so that one hash alone may stand for a prompt: with two, the removals of one would end the record
+// that the other names.
 #include <algorithm>
 #include <cassert>
 #include <vector>
@@ -36,10 +37,10 @@ class large_blocks final : public engine_blocks {
     }
     hash_keys(key, run.tokens);
     ids_.assign(keys_.size(), 0);
-    index_.pages_added(shape_.replica, keys_, first_unit, run.medium, ids_);
+    const bool all_new = index_.pages_added(shape_.replica, keys_, first_unit, run.medium, ids_) == 0;
     for (const auto hash : run.hashes) {
       const auto ids = std::span(ids_).subspan(stored * units_, units_);
-      const auto result = keep(hash, ids, parent);
+      const auto result = keep(hash, ids, all_new, parent);
       if (result != block_result::stored) {
         take_back(std::span(ids_).subspan(stored * units_), run.medium);
         return result;
@@ -110,7 +111,7 @@ class large_blocks final : public engine_blocks {
   }
 
   // Names the block; `parent` becomes its value. The index holds the pages already.
-  block_result keep(engine_hash hash, std::span<const record_id> ids, std::uint32_t& parent) {
+  block_result keep(engine_hash hash, std::span<const record_id> ids, bool is_new, std::uint32_t& parent) {
     for (const auto id : ids) {
       if (id == 0) return block_result::no_room;
     }
@@ -119,6 +120,7 @@ class large_blocks final : public engine_blocks {
       parent = known;
       return block_result::stored;
     }
+    if (!is_new && index_.copies(shape_.replica, ids.back()) > 1) return block_result::contradiction;
     if (slots_.size() >= k_hashes_per_replica_max) return block_result::no_room;
     const auto value = has_rows_ ? take_row(ids, parent) : ids.back();
     slots_.insert(hash, value);

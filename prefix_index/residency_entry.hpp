@@ -76,7 +76,14 @@ constexpr std::uint64_t with_confidence(std::uint64_t word, confidence from) {
   return confidence_field::set(word, static_cast<std::uint64_t>(from) - 1);
 }
 
-// Copies per medium of an event entry, saturating; a removal beyond zero stays at zero.
+constexpr std::uint64_t copies_max(kv_medium medium) {
+  return medium == kv_medium::device ? device_copies_field::k_max
+         : medium == kv_medium::host ? host_copies_field::k_max
+                                     : storage_copies_field::k_max;
+}
+
+// Copies per medium of an event entry, saturating: what may have been more is never counted down, since names
+// of a record must not outlive it. A removal beyond zero stays at zero.
 constexpr std::uint64_t copies_of(std::uint64_t word, kv_medium medium) {
   switch (medium) {
     case kv_medium::device:
@@ -89,14 +96,20 @@ constexpr std::uint64_t copies_of(std::uint64_t word, kv_medium medium) {
   return 0;
 }
 
+constexpr std::uint64_t copies_of(std::uint64_t word) {
+  return copies_of(word, kv_medium::device) + copies_of(word, kv_medium::host) +
+         copies_of(word, kv_medium::storage);
+}
+
 constexpr std::uint64_t with_copies(std::uint64_t word, kv_medium medium, std::uint64_t copies) {
+  const auto most = std::min(copies, copies_max(medium));
   switch (medium) {
     case kv_medium::device:
-      return device_copies_field::set(word, std::min(copies, device_copies_field::k_max));
+      return device_copies_field::set(word, most);
     case kv_medium::host:
-      return host_copies_field::set(word, std::min(copies, host_copies_field::k_max));
+      return host_copies_field::set(word, most);
     case kv_medium::storage:
-      return storage_copies_field::set(word, std::min(copies, storage_copies_field::k_max));
+      return storage_copies_field::set(word, most);
   }
   return word;
 }

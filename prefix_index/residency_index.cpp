@@ -68,13 +68,15 @@ std::uint64_t residency_index::epoch(replica_id replica) const {
   return impl_->states[replica].epoch.load(std::memory_order_acquire);
 }
 
-void residency_index::pages_added(replica_id replica, std::span<const block_key> keys,
-                                  std::uint32_t first_unit, kv_medium medium, std::span<record_id> ids) {
+std::size_t residency_index::pages_added(replica_id replica, std::span<const block_key> keys,
+                                         std::uint32_t first_unit, kv_medium medium,
+                                         std::span<record_id> ids) {
   assert(ids.empty() || ids.size() == keys.size());
   impl_->states[replica].has_spoken.store(true, std::memory_order_release);
   const auto epoch = impl_->states[replica].epoch.load(std::memory_order_acquire);
   const auto fresh = event_word(entry_kind::event_pages, replica, epoch);
   chain_ahead ahead(impl_->table, keys);
+  std::size_t known = 0;
   for (std::size_t i = 0; i < keys.size(); ++i) {
     ahead.at(i);
     const auto unit = first_unit + i;
@@ -83,11 +85,21 @@ void residency_index::pages_added(replica_id replica, std::span<const block_key>
     auto at = ahead.open_or_create(i, static_cast<std::uint32_t>(unit));
     if (!at) continue;
     const auto old = at.get(fresh & k_who_mask);
-    const auto word = is_counted(old, epoch) ? old : fresh;
+    const bool counted = is_counted(old, epoch);
+    known += counted ? 1 : 0;
+    const auto word = counted ? old : fresh;
     const bool kept = at.put(doubt_field::set(with_copies(word, medium, copies_of(word, medium) + 1), 0));
     if (kept && !ids.empty()) ids[i] = at.id();
   }
   impl_->changes.tell(keys);
+  return known;
+}
+
+std::size_t residency_index::copies(replica_id replica, record_id id) const {
+  const auto epoch = impl_->states[replica].epoch.load(std::memory_order_acquire);
+  auto at = impl_->table.open(id);
+  const auto word = at ? at.get(who(entry_kind::event_pages, replica)) : 0;
+  return has_epoch(word, epoch) ? copies_of(word) : 0;
 }
 
 std::size_t residency_index::pages_removed(replica_id replica, std::span<const record_id> ids,
@@ -105,6 +117,7 @@ std::size_t residency_index::pages_removed(replica_id replica, std::span<const r
       continue;
     }
     const auto copies = copies_of(word, medium);
+    if (copies == copies_max(medium)) continue;
     const auto left = with_copies(word, medium, copies == 0 ? 0 : copies - 1);
     if (has_copies(left)) {
       at.put(left);

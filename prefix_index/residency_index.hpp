@@ -136,12 +136,15 @@ class residency_index final {
   std::uint64_t epoch(replica_id replica) const;
 
   // Events: one more copy of each unit's pages. keys[i] is the unit at depth first_unit + i. ids may be
-  // empty; an id is 0 where a key was refused.
-  void pages_added(replica_id replica, std::span<const block_key> keys, std::uint32_t first_unit,
-                   kv_medium medium, std::span<record_id> ids);
+  // empty; an id is 0 where a key was refused. Returns how many of these units the replica held already.
+  std::size_t pages_added(replica_id replica, std::span<const block_key> keys, std::uint32_t first_unit,
+                          kv_medium medium, std::span<record_id> ids);
 
-  // Events: one copy less on that medium. Returns how many of these units the replica holds no more,
-  // anywhere.
+  // Events: the copies that are counted of a unit, on all media; 0 where the replica holds none.
+  std::size_t copies(replica_id replica, record_id id) const;
+
+  // Events: one copy less on that medium; more than could be counted stay until the replica is cleared.
+  // Returns how many of these units the replica holds no more, anywhere.
   std::size_t pages_removed(replica_id replica, std::span<const record_id> ids, kv_medium medium);
 
   // Events: the replica can resume after the boundary's unit.

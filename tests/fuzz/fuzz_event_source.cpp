@@ -1,5 +1,6 @@
 // Drives an event source with arbitrary event sequences. An oracle that keeps every block as it is told, in
 // plain maps, says what the replica may hold at most and must hold at least.
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstdlib>
@@ -16,6 +17,7 @@ using namespace weir::prefix_index;  // NOLINT: a fuzz target is one file
 constexpr replica_id k_replica = 5;
 constexpr std::uint32_t k_unit = 4;
 const block_key k_root{.low = 1, .high = 2};
+constexpr std::array<int, 3> k_copies_max{255, 63, 63};  // that many are never counted down
 
 [[noreturn]] void fail() {
   std::abort();
@@ -76,20 +78,24 @@ class oracle {
     }
     for (std::size_t i = 0; i < e.hashes.size(); ++i) {
       key = next_key(key, std::span(e.tokens).subspan(i * k_unit, k_unit));
-      const auto [at, fresh] = blocks_.try_emplace(e.hashes[i], block{.key = key});
-      if (!fresh && at->second.key != key) return;
-      count(at->second, e.medium);
+      const auto known = blocks_.find(e.hashes[i]);
+      if (known != blocks_.end() ? known->second.key != key : holds(key)) return;
+      count(blocks_.try_emplace(e.hashes[i], block{.key = key}).first->second, e.medium);
     }
   }
 
-  static void count(block& b, kv_medium medium) { b.copies[static_cast<std::size_t>(medium)] += 1; }
+  static void count(block& b, kv_medium medium) {
+    const auto at = static_cast<std::size_t>(medium);
+    b.copies[at] = std::min(b.copies[at] + 1, k_copies_max[at]);
+  }
 
   void removed(const kv_removed& e) {
     for (const auto hash : e.hashes) {
       const auto at = blocks_.find(hash);
       if (at == blocks_.end()) continue;
-      auto& copies = at->second.copies[static_cast<std::size_t>(e.medium)];
-      if (copies > 0) --copies;
+      const auto medium = static_cast<std::size_t>(e.medium);
+      auto& copies = at->second.copies[medium];
+      if (copies > 0 && copies < k_copies_max[medium]) --copies;
       if (at->second.copies == std::array<int, 3>{}) blocks_.erase(at);
     }
   }

@@ -75,6 +75,45 @@ TEST_CASE("stored blocks become units by their parents, removed ones leave") {
   CHECK(f.held(640).pages == 0);
 }
 
+TEST_CASE("a second hash of a prompt is refused: its removal does not end the first one's block") {
+  for (const std::uint32_t block_tokens : {64, 128}) {
+    CAPTURE(block_tokens);
+    const std::size_t units = block_tokens / 64;
+    fixture f;
+    f.send(stored({1}, std::nullopt, block_tokens, 0));
+    f.send(stored({2, 3}, std::nullopt, block_tokens, 0));
+    CHECK(f.source.counters().malformed == 1);
+    CHECK(f.held(640).pages == units);
+    f.send(removed({2}), removed({2}), removed({3}));
+    CHECK(f.source.counters().unknown_removed == 3);
+    CHECK(f.held(640).pages == units);
+    f.send(removed({1}));
+    CHECK(f.held(640).pages == 0);
+    f.send(stored({2}, std::nullopt, block_tokens, 0));
+    CHECK(f.held(640).pages == units);
+  }
+}
+
+TEST_CASE("more blocks than can be counted share a unit that none of their removals ends") {
+  fixture f;
+  constexpr engine_hash k_blocks = 300;
+  std::vector<engine_hash> all;
+  for (engine_hash hash = 1; hash <= k_blocks; ++hash) {
+    auto e = stored({hash}, std::nullopt, 128, 0);
+    e.tokens.back() = static_cast<std::int32_t>(1000 + hash);
+    f.send(e);
+    all.push_back(hash);
+  }
+  CHECK(f.held(64).pages == 1);
+  const engine_hash kept = all.back();
+  all.pop_back();
+  f.send(removed(all));
+  CHECK(f.held(64).pages == 1);
+  f.send(stored({400}, kept, 128, 500));
+  CHECK(f.source.counters().unknown_parent == 0);
+  CHECK(f.source.counters().malformed == 0);
+}
+
 TEST_CASE("blocks smaller than a unit make it present when all are") {
   fixture f;
   f.send(stored({1, 2, 3}, std::nullopt, 16, 0));
