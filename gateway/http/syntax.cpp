@@ -77,7 +77,8 @@ bool is_port(std::string_view s) noexcept {
 
 bool is_ipv6(std::string_view s) noexcept {
   std::array<char, INET6_ADDRSTRLEN> text{};
-  if (s.size() >= text.size()) return false;
+  // inet_pton stops at a zero.
+  if (s.size() >= text.size() || s.find('\0') != s.npos) return false;
   std::memcpy(text.data(), s.data(), s.size());
   std::array<unsigned char, 16> address{};
   return inet_pton(AF_INET6, text.data(), address.data()) == 1;

@@ -57,6 +57,7 @@ TEST_CASE("a host is ours by name or by loopback address, with any port") {
     INFO(host);
     CHECK_FALSE(is_own_host(host, allowed));
   }
+  CHECK_FALSE(is_own_host(std::string_view("[::1\0@evil]", 12), allowed));
 }
 
 TEST_CASE("a request without one Host that is ours is misdirected") {
