@@ -126,6 +126,14 @@ action attempts::none_placed(std::int64_t ready_at_ns, std::int64_t now_ns) noex
   return wait();
 }
 
+action attempts::shed(std::int64_t retry_after_ns) noexcept {
+  if (phase_ != phase::trying || running() > 0) return {};
+  auto out = end(failure_kind::shed, k_no_attempt, 0);
+  out.how.never_placed = begun_ == 0;
+  out.how.retry_after_ns = retry_after_ns;
+  return out;
+}
+
 action attempts::content(int attempt, std::int64_t now_ns) noexcept {
   if (phase_ != phase::trying || !is_running(attempt)) return {};
   static_cast<void>(now_ns);

@@ -89,6 +89,9 @@ class attempts final {
   // There is none. `ready_at_ns`: when one is known to come back; 0: not known.
   action none_placed(std::int64_t ready_at_ns, std::int64_t now_ns) noexcept;
 
+  // It was refused a place in the queue, or lost it (overload.hpp).
+  action shed(std::int64_t retry_after_ns) noexcept;
+
   // The first content of an attempt, or the whole of an answer that is no stream.
   action content(int attempt, std::int64_t now_ns) noexcept;
   action finished(int attempt, std::int64_t now_ns) noexcept;

@@ -47,6 +47,7 @@ constexpr std::array<row, k_failure_kinds> make_rows() {
   set(refused, "refused", scope::none, effect::neutral, reply::pass_through);
   set(interrupted, "interrupted", scope::none, effect::failure, reply::error_event);
   set(stopped, "stopped", scope::none, effect::neutral, reply::error_event);
+  set(shed, "shed", scope::none, effect::neutral, reply::unavailable);
   return rows;
 }
 

@@ -63,8 +63,9 @@ enum class failure_kind : std::uint8_t {
   refused,           // the request itself is at fault: the target's answer is the answer
   interrupted,       // broke after the first content
   stopped,           // after the first content, by an error that says nothing against the target
+  shed,              // by us, before it was given to any target
 };
-inline constexpr std::size_t k_failure_kinds = 22;
+inline constexpr std::size_t k_failure_kinds = 23;
 
 enum class retry_scope : std::uint8_t { none, fresh_connection, other_target, larger_window };
 

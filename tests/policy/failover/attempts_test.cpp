@@ -230,6 +230,22 @@ TEST_CASE_METHOD(fixture, "no target at all: the router's reasons are the answer
   }
 }
 
+TEST_CASE_METHOD(fixture, "shed from the queue: 503 with the queue's own Retry-After") {
+  auto a = make();
+  REQUIRE(a.begin(now).what == step::pick);
+  SECTION("before any attempt") {}
+  SECTION("while it waits for a second one") {
+    a.placed(0, k_window, now);
+    REQUIRE(a.failed(0, failure_kind::rate_limited, k_s, now).what == step::pick);
+  }
+  const auto out = a.shed(3 * k_s);
+  check_end(out, failure_kind::shed, client_reply::unavailable);
+  CHECK(out.how.never_placed == (a.begun() == 0));
+  CHECK(out.how.retry_after_ns == 3 * k_s);
+  CHECK(retries.taken() == 0);
+  CHECK(a.shed(k_s).what == step::none);
+}
+
 TEST_CASE_METHOD(fixture, "no retry without budget") {
   for (int i = 0; i < 3; ++i) REQUIRE(retries.take(1, now));
   auto a = make();
