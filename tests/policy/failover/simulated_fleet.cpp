@@ -96,6 +96,7 @@ void simulation::serve_fault(std::size_t index, int attempt) {
 void simulation::change(const fault_change& c) {
   auto& t = targets_[c.target];
   t.is = c.becomes;
+  t.changed_ns = now_;
   if (c.becomes == fault::bad_key || c.becomes == fault::healthy) t.key_out_until_ns = 0;
   if (c.becomes != fault::dead) return drain();
   for (std::size_t i = 0; i < requests_.size(); ++i) {
@@ -120,7 +121,8 @@ void simulation::check_freeze(std::size_t index, int attempt) {
   }
   const auto verdict = t.watch.check(run.heard_ns, now_);
   if (verdict.what == freeze_step::frozen) {
-    totals_.frozen_seen_after_ns = std::max(totals_.frozen_seen_after_ns, now_ - run.heard_ns);
+    const auto since_ns = std::max(run.heard_ns, t.changed_ns);
+    totals_.frozen_seen_after_ns = std::max(totals_.frozen_seen_after_ns, now_ - since_ns);
     return end_run(index, attempt, {.how = ending::frozen, .after_content = run.streams});
   }
   const event again{.what = kind::check, .request = index, .attempt = attempt, .turn = run.turn};

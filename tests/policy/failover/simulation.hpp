@@ -140,6 +140,7 @@ class simulation final {
     int busy = 0, permits = 0, probes = 0;
     std::int64_t window_tokens = 1'000'000;
     std::int64_t key_out_until_ns = 0;
+    std::int64_t changed_ns = 0;
   };
 
   void post(std::int64_t at_ns, event e);
