@@ -28,10 +28,16 @@ standing breaker::look(std::int64_t now_ns) const noexcept {
       return {.usable = is_due, .weight = std::min(1.0, low + (1 - low) * done), .from_ns = time_ns};
     }
     case state::open:
-      return {
-          .usable = is_due, .probe = is_due, .ejected = true, .weight = is_due ? 1 : low, .from_ns = time_ns};
+      return {.usable = is_due,
+              .probe = is_due,
+              .ejected = true,
+              .weight = is_due ? 1 : terms_.overruled_weight,
+              .from_ns = time_ns};
     case state::probing:
-      return {.usable = is_due, .ejected = !is_due, .weight = low, .from_ns = time_ns};
+      return {.usable = is_due,
+              .ejected = !is_due,
+              .weight = is_due ? low : terms_.overruled_weight,
+              .from_ns = time_ns};
   }
   return {};
 }
@@ -89,8 +95,8 @@ void breaker::ended(const permit& under, breaker_effect effect, std::int64_t now
   }
 }
 
-void breaker::hold(std::int64_t until_ns, std::int64_t now_ns) noexcept {
-  const std::int64_t until = std::min(until_ns, now_ns + terms_.open_max_ns);
+void breaker::hold(std::int64_t pause_ns, std::int64_t now_ns) noexcept {
+  const std::int64_t until = now_ns + std::min(pause_ns, terms_.open_max_ns);
   const auto [is, time_ns] = now_is();
   if (is == state::probing || until <= std::max(now_ns, time_ns)) return;
   become(is, until);

@@ -32,6 +32,7 @@ struct breaker_terms {
   std::int64_t open_max_ns = 300'000'000'000;  // and of a Retry-After that is believed
   double open_jitter = 0.1;                    // share by which it is shortened, at random
   std::int64_t slow_start_ns = 30'000'000'000;
+  double overruled_weight = 0.02;                  // while it is open and used all the same (pool.hpp)
   double slow_start_weight = 0.1;                  // at its begin
   std::int64_t probe_settled_ns = 30'000'000'000;  // a probe that streams content for so long has succeeded
 };
@@ -63,8 +64,8 @@ class breaker final {
   // The first content of the attempt came.
   void content(const permit& under, std::int64_t now_ns) noexcept;
   void ended(const permit& under, breaker_effect effect, std::int64_t now_ns) noexcept;
-  // The target is not to be used before then; open_max_ns at most.
-  void hold(std::int64_t until_ns, std::int64_t now_ns) noexcept;
+  // The target is not to be used for so long; open_max_ns at most.
+  void hold(std::int64_t pause_ns, std::int64_t now_ns) noexcept;
 
   int openings() const noexcept { return openings_; }  // in a row
 

@@ -12,6 +12,10 @@
 
 namespace weir::policy::failover {
 
+// For so long an upstream key that was refused or has no money is not used; keys get mended, and nobody
+// tells.
+inline constexpr std::int64_t k_key_out_ns = 300'000'000'000;
+
 // How an attempt ended, as the gateway sees it.
 enum class ending : std::uint8_t {
   answered,               // to its end

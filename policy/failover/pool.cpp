@@ -28,8 +28,9 @@ void overrule_ejections(std::span<const pool_member> pool, std::span<bool> overr
   }
 }
 
-bool takes_part(double weight, std::uint64_t seed, std::size_t target) noexcept {
-  return weight >= 1 || mixed_unit(seed ^ mix(target)) < weight;
+bool takes_part(const standing& is, bool is_retry, std::uint64_t seed, std::size_t target) noexcept {
+  if (is_retry && is.ejected) return false;
+  return is.weight >= 1 || mixed_unit(seed ^ mix(target)) < is.weight;
 }
 
 }  // namespace weir::policy::failover

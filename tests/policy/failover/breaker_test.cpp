@@ -161,18 +161,27 @@ TEST_CASE("late ends of streams that began before it opened change nothing (G7)"
   CHECK(b.look(due + 1).usable);
 }
 
+TEST_CASE("failures of attempts that ran when it opened do not keep it open for longer (G7)") {
+  breaker b({}, 1);
+  std::array<std::optional<permit>, 20> running;
+  for (auto& under : running) under = b.acquire(k_s);
+  for (const auto& under : running) b.ended(*under, failure, 2 * k_s);
+  CHECK(b.openings() == 1);
+  CHECK(b.look(2 * k_s).from_ns <= 32 * k_s);
+}
+
 TEST_CASE(
     "G8: a pause that the target asked for holds from the next request on, and is not believed for ever") {
   breaker b({}, 1);
-  b.hold(5 * k_s, k_s);
+  b.hold(4 * k_s, k_s);
   CHECK_FALSE(b.look(2 * k_s).usable);
   CHECK_FALSE(b.look(2 * k_s).ejected);
   CHECK_FALSE(b.acquire(2 * k_s, true));
-  b.hold(3 * k_s, 2 * k_s);  // a shorter one does not shorten it
+  b.hold(k_s, 2 * k_s);  // a shorter one does not shorten it
   CHECK_FALSE(b.look(4 * k_s).usable);
   CHECK(b.look(5 * k_s).usable);
   CHECK(b.look(5 * k_s).weight == 1);
-  b.hold(k_never_ns * 2, 6 * k_s);
+  b.hold(std::numeric_limits<std::int64_t>::max(), 6 * k_s);
   CHECK(b.look(6 * k_s).from_ns == 306 * k_s);
 }
 
@@ -236,10 +245,13 @@ TEST_CASE("of too many ejected the ones that are due soonest are used") {
 TEST_CASE("a target takes part in its share of requests") {
   for (const double weight : {0.1, 0.5, 0.9}) {
     int taken = 0;
-    for (std::uint64_t seed = 0; seed < 10'000; ++seed) taken += takes_part(weight, seed, 3) ? 1 : 0;
+    for (std::uint64_t seed = 0; seed < 10'000; ++seed)
+      taken += takes_part({.weight = weight}, false, seed, 3) ? 1 : 0;
     CHECK(taken / 10'000.0 == Approx(weight).margin(0.02));
   }
-  CHECK(takes_part(1, 5, 0));
+  CHECK(takes_part({}, true, 5, 0));
+  CHECK(takes_part({.probe = true, .ejected = true}, false, 5, 0));
+  CHECK_FALSE(takes_part({.probe = true, .ejected = true}, true, 5, 0));
 }
 
 }  // namespace

@@ -69,6 +69,20 @@ TEST_CASE("three replicas at 500 a second, one lost: no client sees it before it
   }
 }
 
+TEST_CASE("two of three lost: using one that failed costs less than the retry budget") {
+  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+    INFO("seed " << seed);
+    auto o = fleet(seed);
+    o.requests_per_s = 250;
+    o.script = {{10 * k_sim_s, 0, fault::dead}, {15 * k_sim_s, 2, fault::hanging}};
+    simulation world(o);
+    REQUIRE_NOTHROW(world.run());
+    CHECK(world.totals().failed_early == 0);
+    CHECK(world.totals().shed == 0);
+    CHECK(world.totals().retries * 20 <= world.totals().requests);
+  }
+}
+
 TEST_CASE(
     "five times the load for 30 s: goodput stays, admitted ones are served in time, and it is over at once") {
   for (std::uint64_t seed = 1; seed <= 5; ++seed) {

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::int64_t k_hop = k_sim_ms;
 constexpr std::int64_t k_dial_limit = 5 * k_sim_s;
-constexpr std::int64_t k_key_out = 5 * k_sim_s;
+constexpr std::int64_t k_key_out = 5 * k_sim_s;  // shorter than k_key_out_ns, to see it come back
 
 double seconds(std::int64_t ns) {
   return static_cast<double>(ns) / static_cast<double>(k_sim_s);
@@ -161,7 +161,7 @@ void simulation::end_run(std::size_t index, int attempt, const attempt_end& how)
   release(run, traits.breaker);
   auto& t = targets_[run.target];
   const auto pause_ns = how.retry_after_ns > 0 ? how.retry_after_ns : options_.terms.pause_ns;
-  if (traits.holds_target) t.health.hold(now_ + pause_ns, now_);
+  if (traits.holds_target) t.health.hold(pause_ns, now_);
   if (traits.takes_key_out) t.key_out_until_ns = now_ + k_key_out;
   if (why == failure_kind::interrupted) ++totals_.interrupted;
   act(index, next);

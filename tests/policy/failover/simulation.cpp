@@ -212,7 +212,7 @@ simulation::choice simulation::find_target(std::size_t index) const {
       return than == k_no_target || targets_[i].busy < targets_[than].busy;
     };
     if (is_less(fallback)) fallback = i;
-    if (takes_part(s.weight, index, i) && is_less(out.target)) out.target = i;
+    if (takes_part(s, r.machine->begun() > 0, index, i) && is_less(out.target)) out.target = i;
   }
   check(ejected <= ejections_max(ready), "too many of the pool are ejected");
   check(ready == 0 || ejected < ready, "the pool is emptied by ejection");
