@@ -3,17 +3,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "policy/mix.hpp"
+
 namespace weir::policy {
 
 namespace {
-
-// SplitMix64 (Steele, Lea, Flood 2014): one well-mixed word of a counter.
-std::uint64_t mix(std::uint64_t x) noexcept {
-  x += 0x9e3779b97f4a7c15ULL;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
-  return x ^ (x >> 31);
-}
 
 bool serves_first(const target_view& target, const overflow_terms& overflow) noexcept {
   return target.kind == target_kind::replica ||
