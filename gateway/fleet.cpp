@@ -111,6 +111,17 @@ std::expected<replica_map, std::string> open_replicas(const config::gateway_conf
   return replicas;
 }
 
+std::shared_ptr<policy::failover::share_budget> take_over_retries(const config::failover_config& terms,
+                                                                  const snapshot* previous) {
+  if (previous != nullptr && previous->config.failover.retry_percent == terms.retry_percent) {
+    return previous->retries;
+  }
+  constexpr std::int64_t k_permille_per_percent = 10;
+  policy::failover::budget_terms budget{.share_permille = terms.retry_percent * k_permille_per_percent};
+  if (terms.retry_percent == 0) budget.units_min = 0;
+  return std::make_shared<policy::failover::share_budget>(budget);
+}
+
 policy::policy_kind to_policy(std::string_view name) {
   using policy::policy_kind;
   static constexpr std::pair<std::string_view, policy_kind> k_kinds[] = {
@@ -236,7 +247,8 @@ std::expected<std::shared_ptr<model_entry>, std::string> make_entry(const config
     }
     entry->prices.push_back(to_prices(configured.terms));
     entry->context_tokens = std::max(entry->context_tokens, target->view().context_tokens);
-    targets.push_back({std::move(target), std::move(*state)});
+    auto health = services.routing->health_of(configured, snap.config.failover);
+    targets.push_back({std::move(target), std::move(*state), std::move(health)});
   }
   auto terms = to_terms(snap.config.routing, model);
   terms.tokenizer = std::move(tools->tokenizer);
@@ -310,6 +322,7 @@ std::expected<std::shared_ptr<const snapshot>, std::string> build_snapshot(
   next->config = config;
   next->admin_key = std::move(*admin_key);
   learn_scopes(config, services.keys.ring, services.routing->scopes());
+  next->retries = take_over_retries(config.failover, previous);
   next->engines = std::move(*engines);
   next->replicas = std::move(*replicas);
   const auto now = std::chrono::system_clock::now().time_since_epoch();

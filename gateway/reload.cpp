@@ -41,7 +41,7 @@ std::string needs_restart(const config::gateway_config& running, const config::g
 
 std::expected<void, std::string> reloader::start(const config::gateway_config& config) {
   if (auto opened = services_.keys.open(config.auth); !opened) return opened;
-  if (auto shared = services_.keys.share(config.redis, services_.metrics.shared()); !shared) return shared;
+  if (auto shared = services_.keys.share(config.redis, services_.metrics); !shared) return shared;
   auto first = build_snapshot(config, nullptr, services_);
   if (!first) return std::unexpected(first.error());
   holder_.set(std::move(*first));

@@ -81,9 +81,12 @@ std::optional<placed> place_next(std::span<const target_view> targets,
   for (const std::size_t i : in_order(targets, waiting, terms)) {
     const auto& r = waiting[i];
     std::span<const target_view> views = targets;
-    if (!r.excluded.empty()) {
+    if (!r.excluded.empty() || !r.set_aside.empty()) {
       seen.assign(targets.begin(), targets.end());
-      for (std::size_t t = 0; t < seen.size(); ++t) seen[t].excluded = seen[t].excluded || r.excluded[t];
+      for (std::size_t t = 0; t < seen.size(); ++t) {
+        seen[t].excluded = seen[t].excluded || (!r.excluded.empty() && r.excluded[t]);
+        if (!r.set_aside.empty() && seen[t].set_aside == aside::no) seen[t].set_aside = r.set_aside[t];
+      }
       views = seen;
     }
     auto made = route(r.facts, views, r.prefixes, r.how, r.overflow, r.seed, ahead);

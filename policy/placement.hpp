@@ -42,6 +42,7 @@ struct waiting_request {
   overflow_terms overflow;
   std::span<const prefix_view> prefixes;  // one per target, or empty
   std::span<const bool> excluded;         // one per target, or empty: by a rule for this request
+  std::span<const aside> set_aside;       // the same: for this request, besides what holds for all
   double waited_s = 0;
   std::uint64_t seed = 0;
   int priority = 0;           // class; higher first

@@ -71,7 +71,9 @@ verdict check_eligibility(const request_facts& facts, const target_view& target)
                                     prompt > target.context_tokens - facts.output_tokens_min)) {
     return verdict::context_too_small;
   }
-  // Last: what a target can never do says more than that it is busy.
+  // Last: what a target can never do says more than that it is busy or fails.
+  if (target.set_aside == aside::failing) return verdict::failing;
+  if (target.set_aside == aside::warming) return verdict::warming;
   if (target.full) return verdict::at_capacity;
   return verdict::eligible;
 }

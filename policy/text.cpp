@@ -26,6 +26,10 @@ std::string_view to_text(verdict why) noexcept {
       return "residency";
     case verdict::too_expensive:
       return "too_expensive";
+    case verdict::failing:
+      return "failing";
+    case verdict::warming:
+      return "warming";
     case verdict::overflow_only:
       return "overflow_only";
   }

@@ -48,6 +48,13 @@ struct price_view {
   double output_usd_per_token = 0;  // hosted
 };
 
+// Why a target is passed over although it could serve.
+enum class aside : std::uint8_t {
+  no,
+  failing,  // failed lately, or this very request
+  warming,  // failed a while ago: takes its share of requests step by step
+};
+
 // One target as it stands now.
 struct target_view {
   std::string_view name;
@@ -56,6 +63,7 @@ struct target_view {
   bool ready = false;
   bool full = false;      // at its limit of requests at once
   bool excluded = false;  // by an operator's rule
+  aside set_aside = aside::no;
   bool takes_images = false;
   bool structured_output = false;
   bool forced_tools = false;
@@ -88,6 +96,8 @@ enum class verdict : std::uint8_t {
   rule,                  // an operator's rule excludes it
   residency,             // hosted, and the key's traffic may not leave
   too_expensive,         // above the rule's ceiling
+  failing,               // aside::failing
+  warming,               // aside::warming
   overflow_only,         // serves only what no replica can
 };
 

@@ -36,7 +36,7 @@ result<identity> authenticate(const http::request_head& head, const key_store& k
   if (key.empty()) {
     return fail(errc::missing_key, "no API key: send it as 'Authorization: Bearer KEY'");
   }
-  return fail(errc::invalid_key, "this API key is not valid here");
+  return fail(errc::invalid_key, std::string(k_not_valid));
 }
 
 }  // namespace weir::gateway::auth

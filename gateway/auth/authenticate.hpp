@@ -7,6 +7,8 @@
 
 namespace weir::gateway::auth {
 
+inline constexpr std::string_view k_not_valid = "this API key is not valid here";
+
 // The caller's identity, or missing_key, invalid_key. Accepts `Authorization: Bearer KEY` and `x-api-key:
 // KEY`. `now_s`: Unix time.
 result<identity> authenticate(const http::request_head& head, const key_store& keys, std::int64_t now_s);

@@ -108,7 +108,7 @@ struct engine_target_config {
 struct http_target_config {
   std::string base_url;                // https://host:8000/v1
   std::string model;                   // the name it serves under; empty: the name of our model
-  std::filesystem::path api_key_file;  // its only line is sent as bearer token; read at load
+  std::filesystem::path api_key_file;  // a key per line, sent as bearer token in turn; read at load
   std::filesystem::path ca_file;       // PEM; empty: the system's authorities
   std::int64_t connections = 1024;     // requests at once, over all I/O threads
   std::int64_t connect_timeout_ms = 2'000;
@@ -116,7 +116,8 @@ struct http_target_config {
   std::int64_t request_timeout_ms = 0;
   std::int64_t first_token_timeout_ms = 0;
   std::int64_t inter_token_timeout_ms = 0;
-  std::int64_t context_tokens = 0;  // 0 = not known: the target judges
+  std::string probe_path = "/health";  // asked of a target that is silent; any answer will do
+  std::int64_t context_tokens = 0;     // 0 = not known: the target judges
   bool images = true;
   bool structured_output = true;
   bool forced_tools = true;
@@ -210,6 +211,17 @@ struct routing_config {
   }
 };
 
+// What happens when targets fail.
+struct failover_config {
+  std::int64_t attempts = 2;            // of a request, the first included
+  std::int64_t retry_percent = 10;      // second attempts, of all requests in 10 s (3 always may)
+  std::int64_t failures = 5;            // in a row until a target is not used
+  std::int64_t open_ms = 30'000;        // and for how long, times the openings in a row
+  std::int64_t slow_start_ms = 30'000;  // until it gets its whole share again
+
+  friend bool operator==(const failover_config&, const failover_config&) = default;
+};
+
 struct log_config {
   std::string level = "info";  // debug | info | warn | error
   bool access = true;          // one JSON line per request on standard error
@@ -224,6 +236,7 @@ struct gateway_config {
   auth_config auth;
   redis_config redis;
   log_config log;
+  failover_config failover;
   routing_config routing;
   std::vector<policy::rule> rules;
   std::vector<mark> rule_marks;  // one per rule

@@ -75,6 +75,7 @@ void read_http_target(map_reader& in, http_target_config& out) {
   in.integer("request_timeout_ms", out.request_timeout_ms, {1, k_timeout_max_ms});
   in.integer("first_token_timeout_ms", out.first_token_timeout_ms, {1, k_timeout_max_ms});
   in.integer("inter_token_timeout_ms", out.inter_token_timeout_ms, {1, k_timeout_max_ms});
+  in.url_path("probe_path", out.probe_path);
   in.integer("context_tokens", out.context_tokens, {1, 1LL << 40});
   in.flag("images", out.images);
   in.flag("structured_output", out.structured_output);
@@ -116,6 +117,7 @@ void read_top(map_reader& in, gateway_config& out) {
     m.choice("level", out.log.level, {"debug", "info", "warn", "error"});
     m.flag("access", out.log.access);
   });
+  in.map("failover", [&](map_reader& m) { read_failover(m, out.failover); });
   in.map("routing", [&](map_reader& m) { read_routing(m, out.routing); });
   in.map_list("rules", [&](map_reader& m) {
     out.rule_marks.push_back(m.at());

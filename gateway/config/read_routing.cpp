@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "policy/failover/attempts.hpp"
+
 namespace weir::gateway::config {
 
 namespace {
@@ -115,13 +117,16 @@ void read_terms(map_reader& in, terms_config& out) {
   in.map("metrics", [&](map_reader& m) {
     out.metrics_interval_ms = 1'000;
     m.integer("interval_ms", out.metrics_interval_ms, {50, k_milliseconds_max});
-    m.text("path", out.metrics_path);
-    const bool is_path = std::all_of(out.metrics_path.begin(), out.metrics_path.end(),
-                                     [](char c) { return c > ' ' && c <= '~'; });
-    if (!out.metrics_path.starts_with('/') || !is_path) {
-      m.fail("path", "expected a path of printable ASCII characters that begins with /");
-    }
+    m.url_path("path", out.metrics_path);
   });
+}
+
+void read_failover(map_reader& in, failover_config& out) {
+  in.integer("attempts", out.attempts, {1, policy::failover::k_attempts_max});
+  in.integer("retry_percent", out.retry_percent, {0, 100});
+  in.integer("failures", out.failures, {1, 1000});
+  in.integer("open_ms", out.open_ms, {100, k_milliseconds_max});
+  in.integer("slow_start_ms", out.slow_start_ms, {0, k_milliseconds_max});
 }
 
 void read_model_terms(map_reader& in, model_config& out) {

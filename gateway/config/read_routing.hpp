@@ -13,6 +13,7 @@ void read_cache(map_reader& in, cache_config& out);
 void read_terms(map_reader& in, terms_config& out);
 
 // What a model adds to its targets.
+void read_failover(map_reader& in, failover_config& out);
 void read_model_terms(map_reader& in, model_config& out);
 
 }  // namespace weir::gateway::config

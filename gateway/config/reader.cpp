@@ -202,6 +202,14 @@ void map_reader::file_path(std::string_view key, std::filesystem::path& out) {
   out = (state_.base_dir / value).lexically_normal();
 }
 
+void map_reader::url_path(std::string_view key, std::string& out) {
+  text(key, out);
+  const bool is_path = std::all_of(out.begin(), out.end(), [](char c) { return c > ' ' && c <= '~'; });
+  if (!out.starts_with('/') || !is_path) {
+    fail(key, "expected a path of printable ASCII characters that begins with /");
+  }
+}
+
 void map_reader::text_list(std::string_view key, std::vector<std::string>& out) {
   const auto node = find(key);
   if (!node.IsDefined()) return;

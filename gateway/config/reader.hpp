@@ -44,6 +44,7 @@ class map_reader final {
     choice(key, out, std::span(allowed.begin(), allowed.size()));
   }
   void flag(std::string_view key, bool& out);
+  void url_path(std::string_view key, std::string& out);  // printable ASCII behind a /
   void integer(std::string_view key, std::int64_t& out, int_range range);
   void number(std::string_view key, double& out, double min, double max);
   void maybe_number(std::string_view key, std::optional<double>& out, double min, double max);

@@ -3,10 +3,9 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
-#include <random>
-
 #include "gateway/auth/private_file.hpp"
 #include "gateway/config/redis_url.hpp"
+#include "gateway/observe/metrics.hpp"
 #include "gateway/shared/hub.hpp"
 
 namespace weir::gateway::limits {
@@ -84,16 +83,12 @@ void key_services::close() {
 }
 
 std::expected<void, std::string> key_services::share(const config::redis_config& config,
-                                                     const observe::shared_counters& counters) {
+                                                     observe::metrics& metrics) {
   if (config.url.empty()) return {};
   auto settings = shared_settings(config);
   if (!settings) return std::unexpected(std::move(settings.error()));
   if (money) settings->gateway = money->identity();
-  if (settings->gateway.empty()) {
-    std::random_device source;
-    settings->gateway = fmt::format("{:08x}{:08x}", source(), source());
-  }
-  shared = std::make_unique<shared::hub>(std::move(*settings), money.get(), counters);
+  shared = std::make_unique<shared::hub>(std::move(*settings), money.get(), metrics.shared());
   shared->start();
   return {};
 }

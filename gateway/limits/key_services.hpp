@@ -12,7 +12,7 @@
 #include "gateway/limits/rate_checkpoint.hpp"
 
 namespace weir::gateway::observe {
-struct shared_counters;
+class metrics;
 }
 namespace weir::gateway::shared {
 class hub;
@@ -36,8 +36,7 @@ struct key_services {
   // Opens the ledger where there is a folder for it, and the keys in it. Blocks; before traffic.
   std::expected<void, std::string> open(const config::auth_config& config);
   // Shares limits with other gateways where a store for them is configured. Behind open().
-  std::expected<void, std::string> share(const config::redis_config& config,
-                                         const observe::shared_counters& counters);
+  std::expected<void, std::string> share(const config::redis_config& config, observe::metrics& metrics);
 
   // Gives back what was leased. Behind the last request, before the ledger ends.
   void stop_sharing();

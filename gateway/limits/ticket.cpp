@@ -7,6 +7,7 @@
 #include <chrono>
 #include <limits>
 
+#include "gateway/auth/authenticate.hpp"
 #include "gateway/awaited.hpp"
 #include "gateway/limits/rate_headers.hpp"
 #include "gateway/limits/shared_share.hpp"
@@ -17,7 +18,6 @@ namespace {
 
 using policy::limits::rate;
 
-constexpr std::string_view k_not_valid = "this API key is not valid here";
 constexpr std::int64_t k_ns_per_ms = 1'000'000;
 constexpr std::int64_t k_ms_per_s = 1000;
 constexpr std::int64_t k_busy_retry_ms = 1000;    // when one of the running ones may have ended
@@ -125,7 +125,8 @@ ticket::~ticket() {
 
 void ticket::end_soon() noexcept {
   asio::post(executor_, [held = revocation_] {
-    if (held->exchange != nullptr) held->exchange->cut({errc::invalid_key, std::string(k_not_valid), {}});
+    if (held->exchange != nullptr)
+      held->exchange->cut({errc::invalid_key, std::string(auth::k_not_valid), {}});
   });
 }
 
@@ -134,7 +135,7 @@ result<void> ticket::enter() {
     entered_ = true;
     return {};
   }
-  if (account_->revoked()) return fail(errc::invalid_key, std::string(k_not_valid));
+  if (account_->revoked()) return fail(errc::invalid_key, std::string(auth::k_not_valid));
   return std::unexpected(too_many_at_once(terms_.limits));
 }
 

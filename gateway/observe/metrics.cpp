@@ -110,6 +110,19 @@ void metrics::add_route_counters() {
                        .Help("Requests that waited at the gateway for a replica to get free")
                        .Register(*registry_)
                        .Add({});
+  auto& failed = prometheus::BuildCounter()
+                     .Name("weir_attempt_failures_total")
+                     .Help("Attempts at targets that had no content, by what they died of")
+                     .Register(*registry_);
+  for (std::size_t i = 0; i < route_.failures.size(); ++i) {
+    const auto kind = static_cast<policy::failover::failure_kind>(i);
+    route_.failures[i] = &failed.Add({{"kind", std::string(policy::failover::to_text(kind))}});
+  }
+  route_.retries = &prometheus::BuildCounter()
+                        .Name("weir_request_retries_total")
+                        .Help("Attempts behind the first, at another target")
+                        .Register(*registry_)
+                        .Add({});
   const prometheus::Histogram::BucketBoundaries decision_s{1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3,
                                                            2e-3, 5e-3, 1e-2, 2e-2, 5e-2, 0.1,  0.5};
   route_.decision_s = &prometheus::BuildHistogram()

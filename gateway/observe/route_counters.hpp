@@ -9,6 +9,8 @@
 #include <cstddef>
 #include <string_view>
 
+#include "policy/failover/failure.hpp"
+
 namespace weir::gateway::observe {
 
 inline constexpr std::array<std::string_view, 3> k_keyed_how{"tokens", "text", "none"};
@@ -20,7 +22,9 @@ struct route_counters {
   prometheus::Counter* cached_tokens = nullptr;     // and reported
   prometheus::Counter* error_tokens = nullptr;      // |predicted - reported|
   prometheus::Counter* waited = nullptr;            // requests that waited for a replica to get free
-  prometheus::Histogram* decision_s = nullptr;      // identifying the prompt, look-up and choice
+  std::array<prometheus::Counter*, policy::failover::k_failure_kinds> failures{};  // of attempts, by kind
+  prometheus::Counter* retries = nullptr;       // attempts behind the first
+  prometheus::Histogram* decision_s = nullptr;  // identifying the prompt, look-up and choice
 };
 
 // What is read of one target's load.

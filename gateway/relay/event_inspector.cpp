@@ -17,6 +17,7 @@ using simdjson::dom::element;
 using simdjson::dom::object;
 
 constexpr std::size_t k_error_message_bytes_max = 2048;
+constexpr std::size_t k_error_word_bytes_max = 128;
 constexpr std::size_t k_kept_bytes_max = 1 << 20;  // of parser and buffer, between two events
 constexpr std::string_view k_byte_order_mark = "\xEF\xBB\xBF";
 
@@ -109,6 +110,11 @@ int status_of(element value) {
   return number >= 400 && number <= 599 ? static_cast<int>(number) : 0;
 }
 
+void read_word(object fields, std::string_view key, std::string& out) {
+  std::string_view word;
+  if (!fields.at_key(key).get(word)) out = api::valid_utf8(word.substr(0, k_error_word_bytes_max));
+}
+
 void read_error(element error, event_facts& out) {
   out.what = event_kind::error;
   std::string_view message;
@@ -119,8 +125,9 @@ void read_error(element error, event_facts& out) {
       if (out.error_status == 0 && !fields.at_key(key).get(value)) out.error_status = status_of(value);
     }
     if (fields.at_key("message").get(message)) message = {};
+    read_word(fields, "code", out.error_code);
+    read_word(fields, "type", out.error_type);
   }
-  if (out.error_status == 0) out.error_status = 502;
   out.error_message = api::valid_utf8(message.substr(0, k_error_message_bytes_max));
 }
 

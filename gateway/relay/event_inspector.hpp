@@ -31,7 +31,9 @@ struct event_facts {
   std::uint64_t finished_choices = 0;     // of these, with a finish_reason
   int shown_choices = 0;                  // in which a client would show something
   std::optional<api::token_usage> usage;  // of any kind of event
-  int error_status = 0;                   // of an error: 400..599
+  int error_status = 0;                   // of an error: 400..599, or 0 where it names none
+  std::string error_code;                 // where they are text
+  std::string error_type;
   std::string error_message;
 };
 

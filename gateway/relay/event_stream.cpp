@@ -172,9 +172,9 @@ api::token_usage event_stream::usage() const noexcept {
 
 // Before the first content an error is the answer; behind it, it is the last event.
 void event_stream::take_error(const event_facts& facts, std::size_t bytes) {
+  error_event_ = facts;
   if (!start_now_) {
     const errc code = to_errc(facts.error_status);
-    refused_ = true;
     failure_ = error{code, facts.error_message.empty() ? "the target failed" : facts.error_message, {}};
   } else {
     keep_event(bytes);

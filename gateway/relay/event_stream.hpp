@@ -44,6 +44,8 @@ class event_stream final {
 
   std::string_view released() const noexcept;                  // REQUIRES: release; valid until the next call
   const error& failure() const noexcept { return *failure_; }  // REQUIRES: failed
+  // The target's own error event, where one is the failure; null: it is not.
+  const event_facts* error_event() const noexcept { return error_event_ ? &*error_event_ : nullptr; }
 
   bool started() const noexcept { return started_; }  // something was released
   // The last event was released, to its last byte: there is nothing more to wait for.
@@ -56,8 +58,6 @@ class event_stream final {
   api::token_usage usage() const noexcept;
   // Of what was released, in events that show something; comments and the like are none.
   std::int64_t shown() const noexcept { return started_ ? shown_ : 0; }
-  // failure() is the target's own word, before any content.
-  bool refused() const noexcept { return refused_; }
   std::size_t held_bytes() const noexcept { return buffer_.capacity(); }
 
  private:
@@ -81,10 +81,10 @@ class event_stream final {
   std::size_t gap_bytes_ = 0;   // of `buffer_`: dropped events behind what is held
   std::size_t held_bytes_ = 0;  // of `buffer_`: whole events, released ones included
   std::optional<error> failure_;
+  std::optional<event_facts> error_event_;
   std::optional<api::token_usage> usage_;
   std::int64_t shown_ = 0;           // of kept events
   std::int64_t shown_reported_ = 0;  // of those up to the last report
-  bool refused_ = false;
   bool started_ = false;
   bool start_now_ = false;  // what is held may go
   bool answered_ = false;   // content was seen

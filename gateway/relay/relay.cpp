@@ -11,6 +11,7 @@
 #include "gateway/api/error_body.hpp"
 #include "gateway/http/syntax.hpp"
 #include "gateway/limits/ticket.hpp"
+#include "gateway/relay/answer_search.hpp"
 #include "policy/router.hpp"
 
 namespace weir::gateway::relay {
@@ -19,16 +20,9 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
-using upstream::time_point;
 
 // For the end of a target's body behind its last event.
 constexpr milliseconds k_settle{200};
-
-upstream::time_limits general_limits(const config::limits_config& limits) {
-  return {.whole = milliseconds(limits.request_timeout_ms),
-          .first_token = milliseconds(limits.first_token_timeout_ms),
-          .inter_token = milliseconds(limits.inter_token_timeout_ms)};
-}
 
 void append(http::header_list& to, http::header_list more) {
   std::move(more.begin(), more.end(), std::back_inserter(to));
@@ -48,18 +42,10 @@ void note_usage(api::request_context& context, const upstream::response& respons
   context.probe.set_cached(usage.cached_tokens);
 }
 
-task<void> pump_body(api::request_context& context, upstream::response& response, passage& through,
-                     time_point deadline) {
-  const auto body = co_await response.next(deadline);
-  if (!body) {
-    const error e = body.error();
-    co_await refuse(context, e);
-    co_return;
-  }
+task<void> pump_body(api::request_context& context, upstream::response& response, passage& through) {
   const auto& head = response.head();
   note_usage(context, response, through);
-  if (head.status >= 400) context.probe.set_outcome("target_error");
-  if (head.status < 300) through.attempt.finished(response.usage(), false);
+  through.attempt.finished(response.usage(), false);
   http::reply reply{.status = head.status,
                     .content_type = head.content_type,
                     .body = response.take_body(),
@@ -94,15 +80,20 @@ result<void> start_stream(api::request_context& context, const upstream::reply_h
   return context.exchange.start_stream(head.status, head.content_type, std::move(headers));
 }
 
+// Of a stream that broke: what its target's health makes of it.
+policy::failover::breaker_effect effect_of(const upstream::attempt_failure& failure) {
+  const auto kind = policy::failover::classify({.how = failure.how,
+                                                .after_content = true,
+                                                .status = failure.status,
+                                                .code = failure.code,
+                                                .type = failure.type,
+                                                .message = failure.message});
+  return policy::failover::traits_of(kind).breaker;
+}
+
 task<void> pump_stream(api::request_context& context, upstream::response& response, passage& through,
-                       time_point deadline, milliseconds inter_token) {
-  auto piece = co_await response.next(deadline);
-  if (!piece) {
-    if (response.refused()) through.ticket.target_refused();
-    const error e = piece.error();
-    co_await refuse(context, e);
-    co_return;
-  }
+                       std::string_view first, milliseconds inter_token) {
+  result<std::string_view> piece = first;
   context.probe.first_token();
   through.attempt.first_token();
   // What holds if the client leaves: this coroutine then unwinds at any await below, without another line of
@@ -121,8 +112,8 @@ task<void> pump_stream(api::request_context& context, upstream::response& respon
     if (sent) piece = co_await response.next(steady_clock::now() + inter_token);
     note_usage(context, response, through);
   }
-  note_usage(context, response, through);
   if (piece) through.attempt.finished(response.usage(), true);
+  if (!piece) through.attempt.failed(effect_of(response.failure()));
   if (!sent || !piece) {
     const error e = sent ? piece.error() : sent.error();
     co_await break_stream(context, e, response.error_sent());
@@ -166,6 +157,18 @@ limits::need need_of(const api::request_context& context, const api::generation_
   return out;
 }
 
+// Nobody answered: the gateway's own error, or the one that the last target gave.
+task<void> give_up(api::request_context& context, refusal end, limits::ticket& ticket) {
+  if (!end.reply) {
+    co_await refuse(context, end.why, ticket.headers());
+    co_return;
+  }
+  context.probe.set_outcome("target_error");
+  append(end.reply->headers, ticket.headers());
+  const auto sent = co_await context.exchange.send(std::move(*end.reply));
+  if (!sent) context.probe.set_outcome(info(sent.error().code).code);
+}
+
 task<void> relay_admitted(api::request_context& context, std::shared_ptr<const api::generation_call> call,
                           std::string_view id_prefix, const model_entry& entry, limits::ticket& ticket) {
   auto prompt = co_await entry.router->identify(*call, context.caller);
@@ -177,42 +180,27 @@ task<void> relay_admitted(api::request_context& context, std::shared_ptr<const a
     co_await refuse(context, taken.error(), ticket.headers());
     co_return;
   }
-  const auto general = general_limits(context.snap->config.limits);
-  const auto placed_by = steady_clock::now() + (call->stream ? general.first_token : general.whole);
-  auto placed = co_await entry.router->place(*call, context.caller, std::move(prompt), placed_by);
-  if (!placed || !*placed) {
-    const error e = placed ? why_none(placed->error(), entry.name) : placed.error();
-    co_await refuse(context, e, ticket.headers());
-    co_return;
-  }
-  route::attempt& attempt = **placed;
-  auto& target = attempt.target();
-  context.probe.set_target(std::string(attempt.choice().name));
-  context.probe.set_predicted_reuse(attempt.choice().prefix.reusable_tokens);
-  const auto limits = target.limits(general);
-  const auto deadline = steady_clock::now() + (call->stream ? limits.first_token : limits.whole);
   // With a budget an answer is no longer than what was set aside for it.
   const bool bounded = ticket.has_budget() && !call->output_bounded;
-  upstream::dispatch request{.call = call,
-                             .model = entry.name,
-                             .id_prefix = id_prefix,
-                             .request_id = context.exchange.request_id(),
-                             .members = attempt.members(),
-                             .output_tokens_max = bounded ? most.output_tokens / call->choices : 0,
-                             .deadline = deadline,
-                             .sent = ticket.sending(entry.prices[attempt.target_index()])};
-  const auto started = co_await target.start(std::move(request));
-  if (!started) {
-    const error e = started.error();
-    co_await refuse(context, e, ticket.headers());
+  const placed_request request{.context = context,
+                               .entry = entry,
+                               .call = call,
+                               .prompt = std::move(prompt),
+                               .ticket = ticket,
+                               .id_prefix = id_prefix,
+                               .output_tokens_max = bounded ? most.output_tokens / call->choices : 0};
+  answer_search search(request);
+  auto found = co_await search.run();
+  if (!found) {
+    co_await give_up(context, std::move(found.error()), ticket);
     co_return;
   }
-  passage through{ticket, attempt};
-  auto& response = **started;
+  passage through{ticket, found->attempt};
+  auto& response = *found->response;
   if (response.head().events) {
-    co_await pump_stream(context, response, through, deadline, limits.inter_token);
+    co_await pump_stream(context, response, through, found->first, found->limits.inter_token);
   } else {
-    co_await pump_body(context, response, through, deadline);
+    co_await pump_body(context, response, through);
   }
 }
 
@@ -242,6 +230,12 @@ error why_none(const policy::decision& decision, std::string_view model) {
       return {errc::unsupported, fmt::format("no target of '{}' may serve this request", model), {}};
     case policy::verdict::too_expensive:
       return {errc::unsupported, fmt::format("this request would cost more than '{}' allows", model), {}};
+    case policy::verdict::failing:
+    case policy::verdict::warming:
+      return {errc::overloaded,
+              fmt::format("every target of '{}' that could serve this has failed lately; retry in a moment",
+                          model),
+              {}};
     case policy::verdict::not_ready:
     case policy::verdict::overflow_only:
     case policy::verdict::eligible:

@@ -20,6 +20,7 @@ attempt::attempt(model_router& router, std::size_t target, std::shared_ptr<const
       target_(target),
       prompt_(std::move(prompt)),
       made_(std::move(made)),
+      health_(*router.targets_[target].health),
       begun_(steady_clock::now()) {}
 
 attempt::attempt(attempt&& other) noexcept
@@ -29,6 +30,7 @@ attempt::attempt(attempt&& other) noexcept
       made_(std::move(other.made_)),
       members_(std::move(other.members_)),
       work_(other.work_),
+      health_(std::move(other.health_)),
       begun_(other.begun_),
       first_(other.first_),
       hint_units_(std::move(other.hint_units_)) {}
@@ -57,8 +59,14 @@ void attempt::tell_index() {
   prefix.reusable_tokens = whole_blocks(held.checkpoint * unit, cache);
 }
 
+void attempt::failed(policy::failover::breaker_effect effect, std::int64_t hold_ns) {
+  health_.end(effect);
+  if (hold_ns > 0) router_->targets_[target_].health->hold(hold_ns, now_ns());
+}
+
 void attempt::first_token() {
   if (first_) return;
+  health_.content();
   first_ = steady_clock::now();
   const double ttft_s = std::chrono::duration<double>(*first_ - begun_).count();
   const auto& c = choice();
@@ -69,6 +77,7 @@ void attempt::first_token() {
 }
 
 void attempt::finished(const api::token_usage& usage, bool streamed) {
+  health_.end(policy::failover::breaker_effect::success);
   auto& state = *router_->targets_[target_].state;
   if (streamed && first_ && usage.completion_tokens > 1) {
     const double took_s = std::chrono::duration<double>(steady_clock::now() - *first_).count();

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "gateway/route/model_router_impl.hpp"
+#include "policy/failover/pool.hpp"
 
 namespace weir::gateway::route {
 
@@ -60,11 +61,68 @@ std::vector<policy::target_view> model_router::views() const {
   std::vector<policy::target_view> out;
   out.reserve(targets_.size());
   const double now = now_s();
+  bool any_unusable = false;
   for (const auto& t : targets_) {
     out.push_back(t.target->view());
     t.state->fill(out.back(), now);
+    const auto now_is = t.health->look(now_ns());
+    if (!now_is.usable) out.back().set_aside = policy::aside::failing;
+    any_unusable = any_unusable || out.back().set_aside != policy::aside::no;
   }
+  if (any_unusable) overrule(out);
   return out;
+}
+
+// A pool keeps some of its targets, however they fail. Hosted ones are a pool of their own: not every key may
+// use them.
+void model_router::overrule(std::vector<policy::target_view>& views) const {
+  const auto at_ns = now_ns();
+  const auto kept = std::make_unique<bool[]>(views.size());
+  std::vector<policy::failover::pool_member> pool(views.size());
+  for (const bool hosted : {false, true}) {
+    for (std::size_t i = 0; i < views.size(); ++i) {
+      const auto is = targets_[i].health->look(at_ns);
+      const bool member = (views[i].kind == policy::target_kind::hosted) == hosted;
+      const bool held = !is.usable && !is.ejected;
+      const bool ejected = is.ejected || (is.usable && views[i].set_aside == policy::aside::failing);
+      pool[i] = {.ready = member && views[i].ready && !held, .ejected = ejected, .from_ns = is.from_ns};
+    }
+    policy::failover::overrule_ejections(pool, {kept.get(), pool.size()});
+    for (std::size_t i = 0; i < pool.size(); ++i) {
+      if (kept[i]) views[i].set_aside = policy::aside::no;
+    }
+  }
+}
+
+std::int64_t model_router::ready_at_ns() const {
+  std::int64_t first = policy::failover::k_never_ns;
+  for (const auto& t : targets_) {
+    const auto is = t.health->look(now_ns());
+    if (!is.usable) first = std::min(first, is.from_ns);
+  }
+  return first == policy::failover::k_never_ns ? 0 : first;
+}
+
+// What this request has tried, and targets that shall not take all requests yet, while others can.
+void model_router::set_aside(ask& a, const policy::failover::attempts* before) const {
+  const auto at_ns = now_ns();
+  const bool again = before != nullptr && before->begun() > 0;
+  bool any_left = false;
+  bool any_aside = false;
+  std::vector<policy::aside> aside(targets_.size(), policy::aside::no);
+  for (std::size_t i = 0; i < targets_.size(); ++i) {
+    const auto is = targets_[i].health->look(at_ns);
+    if (again && !before->may_use(i, targets_[i].target->view().context_tokens, at_ns)) {
+      aside[i] = policy::aside::failing;
+    } else if (!policy::failover::takes_part(is, again, a.seed, i)) {
+      aside[i] = policy::aside::warming;
+    }
+    any_aside = any_aside || aside[i] != policy::aside::no;
+    any_left = any_left || (is.usable && aside[i] == policy::aside::no);
+  }
+  if (!any_aside) return;
+  if (!any_left) std::replace(aside.begin(), aside.end(), policy::aside::warming, policy::aside::no);
+  a.set_aside = std::move(aside);
 }
 
 void model_router::look_up(ask& a) const {
@@ -97,17 +155,20 @@ void model_router::recall_session(ask& a) const {
 }
 
 model_router::ask model_router::make_ask(const api::generation_call& call, const auth::identity& caller,
-                                         std::shared_ptr<const prompt_identity> prompt) {
+                                         std::shared_ptr<const prompt_identity> prompt,
+                                         const policy::failover::attempts* before) {
   ask out{.facts = call.facts,
           .how = terms_.how,
           .prompt = std::move(prompt),
           .excluded = std::make_unique<bool[]>(targets_.size()),
+          .set_aside = {},
           .prefixes = {},
           .session = shared_.sessions().find_key(caller, terms_.name, call.session),
           .tenant = caller.tenant,
           .weight = caller.weight,
           .priority = static_cast<int>(caller.terms->priority),
-          .seed = turn_.load(std::memory_order_relaxed),
+          .seed = before == nullptr ? turn_.load(std::memory_order_relaxed)
+                                    : turn_.fetch_add(1, std::memory_order_relaxed),
           .begun = steady_clock::now(),
           .streams = call.stream};
   out.facts.local_only = caller.terms->residency == auth::residency::local_only;
@@ -127,6 +188,7 @@ model_router::ask model_router::make_ask(const api::generation_call& call, const
                                        .local_only = out.facts.local_only};
     policy::apply_rules(rules_, subject, names, {out.excluded.get(), targets_.size()}, out.how);
   }
+  set_aside(out, before);
   look_up(out);
   recall_session(out);
   return out;
@@ -134,12 +196,17 @@ model_router::ask model_router::make_ask(const api::generation_call& call, const
 
 policy::decision model_router::explain(const api::generation_call& call, const auth::identity& caller,
                                        const prompt_identity& prompt) {
-  return decide(make_ask(call, caller, std::make_shared<const prompt_identity>(prompt)));
+  return decide(make_ask(call, caller, std::make_shared<const prompt_identity>(prompt), nullptr));
 }
 
 policy::decision model_router::decide(const ask& a) const {
   auto targets = views();
-  for (std::size_t i = 0; i < targets.size(); ++i) targets[i].excluded = a.excluded[i];
+  for (std::size_t i = 0; i < targets.size(); ++i) {
+    targets[i].excluded = a.excluded[i];
+    if (!a.set_aside.empty() && targets[i].set_aside == policy::aside::no) {
+      targets[i].set_aside = a.set_aside[i];
+    }
+  }
   return policy::route(a.facts, targets, a.prefixes, a.how, terms_.overflow, a.seed);
 }
 

@@ -24,8 +24,10 @@
 #include "gateway/prompt/prompt_keys.hpp"
 #include "gateway/route/prompt_reader.hpp"
 #include "gateway/route/services.hpp"
+#include "gateway/route/target_health.hpp"
 #include "gateway/task.hpp"
 #include "gateway/upstream/upstream.hpp"
+#include "policy/failover/attempts.hpp"
 #include "policy/fair_share.hpp"
 #include "policy/hints.hpp"
 #include "policy/placement.hpp"
@@ -42,6 +44,7 @@ inline constexpr std::size_t k_waiting_max = 4096;  // beyond it requests are di
 struct routed_target {
   std::shared_ptr<upstream::upstream> target;
   std::shared_ptr<target_state> state;
+  std::shared_ptr<target_health> health;
 };
 
 struct model_terms {
@@ -89,6 +92,8 @@ class attempt final {
   void first_token();
   // The answer is whole; `streamed`: its tokens came one by one.
   void finished(const api::token_usage& usage, bool streamed);
+  // It came to nothing, or broke; `hold_ns` > 0: nobody shall use the target for so long.
+  void failed(policy::failover::breaker_effect effect, std::int64_t hold_ns = 0);
 
  private:
   friend class model_router;
@@ -98,6 +103,7 @@ class attempt final {
   policy::decision made_;
   std::vector<api::body_member> members_;
   target_state::dispatched_work work_;
+  health_use health_;
   std::chrono::steady_clock::time_point begun_;
   std::optional<std::chrono::steady_clock::time_point> first_;
   std::vector<std::uint32_t> hint_units_;
@@ -120,11 +126,15 @@ class model_router final {
                                                         const auth::identity& caller, bool counted = true);
 
   // The target, once there is one to dispatch to; or the decision that names what speaks against each.
-  // Cancelled: client_gone.
+  // `before`: what the request has tried. Cancelled: client_gone.
   using placing = std::expected<attempt, policy::decision>;
   task<result<placing>> place(const api::generation_call& call, const auth::identity& caller,
                               std::shared_ptr<const prompt_identity> prompt,
-                              std::chrono::steady_clock::time_point deadline);
+                              std::chrono::steady_clock::time_point deadline,
+                              const policy::failover::attempts& before);
+
+  // When the first of the targets that are not used may be used again; 0: not known.
+  std::int64_t ready_at_ns() const;
 
   // The decision as it would be made now, without sending or waiting.
   policy::decision explain(const api::generation_call& call, const auth::identity& caller,
@@ -138,11 +148,13 @@ class model_router final {
   using waiting_list = std::list<std::shared_ptr<waiter>>;
 
   ask make_ask(const api::generation_call& call, const auth::identity& caller,
-               std::shared_ptr<const prompt_identity> prompt);
+               std::shared_ptr<const prompt_identity> prompt, const policy::failover::attempts* before);
   policy::decision decide(const ask& a) const;
   std::vector<policy::target_view> views() const;
+  void overrule(std::vector<policy::target_view>& views) const;
   void look_up(ask& a) const;
   void recall_session(ask& a) const;
+  void set_aside(ask& a, const policy::failover::attempts* before) const;
   sharing sharing_with(const auth::identity& caller) const noexcept {
     return all_shared_ ? sharing::site : sharing_of(caller.terms->sharing, terms_.shared_by);
   }

@@ -10,6 +10,7 @@ struct model_router::ask {
   policy::scoring how;
   std::shared_ptr<const prompt_identity> prompt;
   std::unique_ptr<bool[]> excluded;
+  std::vector<policy::aside> set_aside;       // empty: none
   std::vector<policy::prefix_view> prefixes;  // one per target
   std::optional<std::uint64_t> session;
   std::string tenant;

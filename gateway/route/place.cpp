@@ -104,6 +104,7 @@ void model_router::place_waiting() {
                       .overflow = terms_.overflow,
                       .prefixes = w->request.prefixes,
                       .excluded = {w->request.excluded.get(), targets_.size()},
+                      .set_aside = w->request.set_aside,
                       .waited_s = std::chrono::duration<double>(now - w->request.begun).count(),
                       .seed = w->request.seed,
                       .priority = w->request.priority,
@@ -166,10 +167,10 @@ class model_router::waiting_place {
 task<result<model_router::placing>> model_router::place(const api::generation_call& call,
                                                         const auth::identity& caller,
                                                         std::shared_ptr<const prompt_identity> prompt,
-                                                        steady_clock::time_point deadline) {
+                                                        steady_clock::time_point deadline,
+                                                        const policy::failover::attempts& before) {
   const auto begun = steady_clock::now();
-  ask request = make_ask(call, caller, prompt);
-  request.seed = turn_.fetch_add(1, std::memory_order_relaxed);
+  ask request = make_ask(call, caller, prompt, &before);
   const auto decided = [this, begun, took_s = prompt->took_s] {
     const std::chrono::duration<double> since = steady_clock::now() - begun;
     shared_.counters().decision_s->Observe(took_s + since.count());

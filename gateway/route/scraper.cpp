@@ -45,7 +45,7 @@ struct followed {
   explicit followed(scraped_target t) : target(std::move(t)) {
     head = fmt::format("GET {} HTTP/1.1\r\nhost: {}\r\nuser-agent: weir/{}\r\naccept: */*\r\n", target.path,
                        target.at->url.authority, k_version);
-    if (!target.at->bearer.empty()) head += "authorization: Bearer " + target.at->bearer + "\r\n";
+    if (!target.at->keys.empty()) head += "authorization: Bearer " + target.at->keys.front().bearer + "\r\n";
     head += "\r\n";
   }
 
@@ -65,14 +65,14 @@ task<std::expected<answered, std::string>> ask(const followed& f, io_executor ex
   const auto& at = f.target.at;
   held_link link(upstream::client_pool::of(executor).take(*at));
   if (link) {
-    auto reply = co_await upstream::exchange_heads(*link, *at, f.head, k_no_body, deadline);
+    auto reply = co_await upstream::exchange_heads(*link, at, f.head, k_no_body, deadline);
     if (reply) co_return answered(std::move(link), std::move(*reply));
     if (!reply.error().stale) co_return std::unexpected(std::move(reply.error().why.message));
   }
   auto dialed = co_await upstream::dial(at, deadline);
   if (!dialed) co_return std::unexpected(std::move(dialed.error().message));
   link = held_link(std::move(*dialed));
-  auto reply = co_await upstream::exchange_heads(*link, *at, f.head, k_no_body, deadline);
+  auto reply = co_await upstream::exchange_heads(*link, at, f.head, k_no_body, deadline);
   if (reply) co_return answered(std::move(link), std::move(*reply));
   co_return std::unexpected(std::move(reply.error().why.message));
 }

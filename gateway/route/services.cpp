@@ -15,6 +15,8 @@ namespace {
 // About seconds.
 constexpr int k_silent_sweeps = 10;
 
+constexpr std::int64_t k_open_ms_max = 300'000;
+
 std::uint64_t random_seed() {
   std::uint64_t seed = 1;
   RAND_bytes(reinterpret_cast<unsigned char*>(&seed), sizeof seed);
@@ -78,6 +80,22 @@ std::expected<std::shared_ptr<target_state>, std::string> services::state_of(
     }
   }
   return state;
+}
+
+std::shared_ptr<target_health> services::health_of(const config::target_config& target,
+                                                   const config::failover_config& terms) {
+  auto& e = healths_[target.name];
+  auto health = e.health.lock();
+  if (health && e.http == target.http && e.terms == terms) return health;
+  constexpr std::int64_t k_ns_per_ms = 1'000'000;
+  const policy::failover::breaker_terms breaking{
+      .consecutive_max = static_cast<int>(terms.failures),
+      .open_ns = terms.open_ms * k_ns_per_ms,
+      .open_max_ns = std::max(terms.open_ms, k_open_ms_max) * k_ns_per_ms,
+      .slow_start_ns = terms.slow_start_ms * k_ns_per_ms};
+  health = std::make_shared<target_health>(breaking, random_seed());
+  e = {.http = target.http, .terms = terms, .health = health};
+  return health;
 }
 
 std::expected<void, std::string> services::subscribe(entry& e, const config::target_config& target,

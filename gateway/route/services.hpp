@@ -17,6 +17,7 @@
 #include "gateway/route/scopes.hpp"
 #include "gateway/route/scraper.hpp"
 #include "gateway/route/session_memory.hpp"
+#include "gateway/route/target_health.hpp"
 #include "gateway/route/target_state.hpp"
 #include "prefix_index/index_store.hpp"
 #include "prefix_index/residency_index.hpp"
@@ -41,6 +42,10 @@ class services final {
   std::expected<std::shared_ptr<target_state>, std::string> state_of(const config::target_config& target,
                                                                      const std::string& model,
                                                                      std::uint32_t unit_tokens);
+
+  // The health of a target; the old one where its address and the terms did not change. The reload's thread.
+  std::shared_ptr<target_health> health_of(const config::target_config& target,
+                                           const config::failover_config& terms);
 
   // Opens the store where there is a folder for it. Once, behind the first states and before traffic.
   void open_store();
@@ -70,6 +75,12 @@ class services final {
     int silent_sweeps = 0;  // in which its events were not connected
   };
 
+  struct health_entry {
+    config::http_target_config http;
+    config::failover_config terms;
+    std::weak_ptr<target_health> health;
+  };
+
   services(const config::routing_config& config, std::string salt, const observe::route_counters& counters);
   std::expected<void, std::string> subscribe(entry& e, const config::target_config& target,
                                              const std::shared_ptr<target_state>& state);
@@ -83,7 +94,8 @@ class services final {
   scope_table scopes_;
   session_memory sessions_;
   std::mutex mutex_;
-  std::map<std::string, entry> entries_;  // by target name; under mutex_
+  std::map<std::string, entry> entries_;         // by target name; under mutex_
+  std::map<std::string, health_entry> healths_;  // by target name; the reload's thread
   std::unique_ptr<prefix_index::index_store> store_;
   std::unique_ptr<kv_events::subscriber> subscriber_;  // made under mutex_
   std::unique_ptr<scraper> scraper_;                   // before all else to end

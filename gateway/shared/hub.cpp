@@ -36,6 +36,11 @@ std::string random_name() {
   return fmt::format("{:08x}{:08x}", source(), source());
 }
 
+hub_settings named(hub_settings settings) {
+  if (settings.gateway.empty()) settings.gateway = random_name();
+  return settings;
+}
+
 std::string first_error(const std::vector<store_value>& replies) {
   for (const auto& r : replies) {
     if (r.is == store_value::kind::error) return r.text;
@@ -50,7 +55,7 @@ std::string said_of(const sync_failure& failure) {
 }  // namespace
 
 hub::hub(hub_settings settings, ledger::ledger* money, observe::shared_counters counters)
-    : settings_(std::move(settings)), money_(money), counters_(counters), backoff_(k_backoff_min) {
+    : settings_(named(std::move(settings))), money_(money), counters_(counters), backoff_(k_backoff_min) {
   context_ = {.prefix = settings_.prefix,
               .gateway = settings_.gateway,
               .lease_ms = settings_.lease_ms,

@@ -44,7 +44,7 @@ struct hub_settings {
   std::int64_t timeout_ms = 100;
   std::int64_t lease_ms = 2000;
   bool refuse_when_down = false;  // requests of keys with rates; else each gateway counts by itself
-  std::string gateway;            // letters and digits; the same for as long as its ledger is
+  std::string gateway;  // letters and digits; the same for as long as its ledger is. Empty: hub makes one
 };
 
 class hub final {

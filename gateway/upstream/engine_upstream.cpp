@@ -34,6 +34,13 @@ std::size_t text_bytes(const engine::text::chat_prompt& prompt) {
   return bytes;
 }
 
+// Of the engine's own terms as well as of every refusal that says its status by its code.
+policy::failover::ending ending_of(errc code) noexcept {
+  using policy::failover::ending;
+  if (code == errc::client_gone) return ending::client_gone;
+  return code == errc::deadline_exceeded ? ending::first_content_timeout : ending::status;
+}
+
 class engine_response final : public response {
  public:
   engine_response(std::unique_ptr<generation> run, std::unique_ptr<api::response_writer> writer,
@@ -49,7 +56,10 @@ class engine_response final : public response {
     bytes_.clear();
     while (bytes_.empty() && !done_) {
       auto events = co_await run_->next(deadline);
-      if (!events) co_return std::unexpected(events.error());
+      if (!events) {
+        failed_ = events.error();
+        co_return std::unexpected(events.error());
+      }
       for (const auto& event : *events) bytes_ += writer_->write(event);
       if (!events->empty()) continue;
       bytes_ += writer_->finish(usage());
@@ -59,6 +69,7 @@ class engine_response final : public response {
   }
 
   std::string take_body() override { return std::exchange(bytes_, {}); }
+  attempt_failure failure() const override { return to_failure(failed_); }
 
   bool complete() const noexcept override { return done_; }
 
@@ -72,6 +83,7 @@ class engine_response final : public response {
   std::int64_t prompt_tokens_;
   reply_head head_;
   std::string bytes_;
+  error failed_;
   bool done_ = false;
 };
 
@@ -121,27 +133,30 @@ class embedded final : public engine_upstream {
     engine_->stop();
   }
 
-  task<result<std::unique_ptr<response>>> start(dispatch request) override {
+  task<started> start(dispatch request) override {
+    bool* const sent = request.sent;
+    auto begun = co_await begin(std::move(request));
+    if (!begun) co_return std::unexpected(to_failure(std::move(begun.error())));
+    if (sent != nullptr) *sent = true;
+    co_return std::move(*begun);
+  }
+
+ private:
+  task<result<std::unique_ptr<response>>> begin(dispatch request) {
     if (request.call->kind == api::generation_kind::chat) {
       auto parsed = api::parse_chat_request(request.call->body);
       if (!parsed) co_return std::unexpected(parsed.error());
       parsed->options.max_tokens_unasked = request.output_tokens_max;
       auto typed = std::make_shared<const api::chat_request>(std::move(*parsed));
-      auto started =
-          co_await start_chat(std::move(typed), make_identity(request.id_prefix, request.call->model));
-      if (started && request.sent != nullptr) *request.sent = true;
-      co_return started;
+      co_return co_await start_chat(std::move(typed), make_identity(request.id_prefix, request.call->model));
     }
     auto parsed = api::parse_completion_request(request.call->body);
     if (!parsed) co_return std::unexpected(parsed.error());
     auto typed = std::make_shared<const api::completion_request>(std::move(*parsed));
-    auto started =
-        co_await start_completion(std::move(typed), make_identity(request.id_prefix, request.call->model));
-    if (started && request.sent != nullptr) *request.sent = true;
-    co_return started;
+    co_return co_await start_completion(std::move(typed),
+                                        make_identity(request.id_prefix, request.call->model));
   }
 
- private:
   struct prepared_prompt {
     std::vector<std::int32_t> ids;
     std::string text;
@@ -323,6 +338,13 @@ class embedded final : public engine_upstream {
 };
 
 }  // namespace
+
+attempt_failure to_failure(error why) {
+  const auto& known = info(why.code);
+  attempt_failure out{.how = ending_of(why.code), .status = known.status, .code = std::string(known.code)};
+  out.why = std::move(why);
+  return out;
+}
 
 engine::result<std::shared_ptr<engine_upstream>> engine_upstream::open(const engine_upstream_config& config) {
   auto model = load_model(config.engine);

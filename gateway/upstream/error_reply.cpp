@@ -87,6 +87,28 @@ bool passes_to_client(int status) noexcept {
   }
 }
 
+error_text read_error(const std::string& body) {
+  simdjson::dom::parser parser;
+  object root;
+  error_text out;
+  const auto keep = [](std::string& to, std::string_view text) {
+    to = api::valid_utf8(text.substr(0, k_message_bytes_max));
+  };
+  if (parser.parse(body).get(root)) {
+    keep(out.message, body);
+    return out;
+  }
+  object error;
+  if (root.at_key("error").get(error)) error = root;
+  keep(out.code, text_of(error, "code"));
+  keep(out.type, text_of(error, "type"));
+  for (const auto key : {"message", "detail", "error"}) {
+    if (out.message.empty()) keep(out.message, text_of(error, key));
+  }
+  if (out.message.empty()) keep(out.message, body);
+  return out;
+}
+
 std::optional<std::string> normalise_error(int status, const std::string& body) {
   simdjson::dom::parser parser;
   object root;

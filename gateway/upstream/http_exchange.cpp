@@ -50,13 +50,24 @@ reply_start take_head(http::connection& link, const http::reply_parser& parser) 
   return out;
 }
 
-exchange_failure broken(const origin& target, std::string_view what) {
+using policy::failover::ending;
+
+exchange_failure broken(const origin& target, std::string_view what, ending how = ending::malformed) {
   return {{errc::upstream_failed, fmt::format("target '{}' {}", target.name, what), {}},
-          attempt_outcome::broken};
+          attempt_outcome::broken,
+          how};
 }
 
-task<std::expected<reply_start, exchange_failure>> read_head(http::connection& link, const origin& target,
-                                                             time_point deadline) {
+exchange_failure too_late(const origin& target, std::string_view what, ending how) {
+  return {{errc::deadline_exceeded, fmt::format("target '{}' {}", target.name, what), {}},
+          attempt_outcome::timeout,
+          how};
+}
+
+task<std::expected<reply_start, exchange_failure>> read_head(http::connection& link,
+                                                             std::shared_ptr<const origin> at,
+                                                             time_point deadline, patience how) {
+  const origin& target = *at;
   http::reply_parser parser;
   std::size_t interim_count = 0;
   bool any_byte = false;
@@ -77,14 +88,15 @@ task<std::expected<reply_start, exchange_failure>> read_head(http::connection& l
     }
     const bool small = link.unread().size() < http::k_idle_buffer_bytes / 2;
     const std::size_t room = small ? http::k_idle_buffer_bytes : http::k_reply_head_buffer_bytes;
-    const auto outcome = co_await link.wait_bytes(deadline, room);
-    if (outcome == http::wait_outcome::timeout) {
-      co_return std::unexpected(exchange_failure{
-          {errc::deadline_exceeded, fmt::format("target '{}' did not answer in time", target.name), {}},
-          attempt_outcome::timeout});
+    const auto outcome = co_await wait_patiently(link, at, how, deadline, room);
+    if (outcome.frozen) {
+      co_return std::unexpected(too_late(target, "hangs, and answers no probe", ending::frozen));
     }
-    if (outcome != http::wait_outcome::closed) continue;
-    auto failure = broken(target, "closed the connection before it answered");
+    if (outcome.what == http::wait_outcome::timeout) {
+      co_return std::unexpected(too_late(target, "did not answer in time", ending::first_content_timeout));
+    }
+    if (outcome.what != http::wait_outcome::closed) continue;
+    auto failure = broken(target, "closed the connection before it answered", ending::reset_before_head);
     failure.stale = !any_byte;
     co_return std::unexpected(std::move(failure));
   }
@@ -93,26 +105,24 @@ task<std::expected<reply_start, exchange_failure>> read_head(http::connection& l
 }  // namespace
 
 task<std::expected<reply_start, exchange_failure>> exchange_heads(http::connection& link,
-                                                                  const origin& target, std::string_view head,
-                                                                  std::string_view body,
-                                                                  time_point deadline) {
+                                                                  std::shared_ptr<const origin> target,
+                                                                  std::string_view head,
+                                                                  std::string_view body, time_point deadline,
+                                                                  patience how) {
   // A target may refuse a request before it has read all of it; that answer must not be lost.
   link.expect_reply(deadline);
   const std::array<asio::const_buffer, 2> buffers{asio::buffer(head), asio::buffer(body)};
   const bool sent = co_await link.write(buffers);
-  auto reply = co_await read_head(link, target, sent ? deadline : clock::now());
+  auto reply = co_await read_head(link, target, sent ? deadline : clock::now(), how);
   if (sent || reply) {
     if (reply && !sent) reply->keep_alive = false;
     co_return reply;
   }
   if (link.write_timed_out()) {
     co_return std::unexpected(
-        exchange_failure{{errc::deadline_exceeded,
-                          fmt::format("target '{}' did not take the request in time", target.name),
-                          {}},
-                         attempt_outcome::timeout});
+        too_late(*target, "did not take the request in time", ending::first_content_timeout));
   }
-  auto failure = broken(target, "closed the connection within the request");
+  auto failure = broken(*target, "closed the connection within the request", ending::reset_before_head);
   failure.stale = reply.error().stale || reply.error().outcome == attempt_outcome::timeout;
   co_return std::unexpected(std::move(failure));
 }

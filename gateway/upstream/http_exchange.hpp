@@ -11,6 +11,7 @@
 #include "gateway/http/reply_body.hpp"
 #include "gateway/http/reply_parser.hpp"
 #include "gateway/upstream/origin.hpp"
+#include "gateway/upstream/patience.hpp"
 #include "gateway/upstream/upstream.hpp"
 
 namespace weir::gateway::upstream {
@@ -36,9 +37,18 @@ class attempt_slot final {
   }
   const std::shared_ptr<const origin>& target() const noexcept { return target_; }
 
+  // The key that the request was sent with.
+  void use(const upstream_key* key) noexcept { key_ = key; }
+  bool key_refused() const noexcept {
+    if (key_ == nullptr) return false;
+    key_->take_out();
+    return target_->has_usable_key();
+  }
+
  private:
   std::shared_ptr<const origin> target_;
-  std::int64_t running_;  // others when this one began
+  std::int64_t running_;               // others when this one began
+  const upstream_key* key_ = nullptr;  // of target_
   bool held_ = true;
 };
 
@@ -79,12 +89,15 @@ struct reply_start {
 struct exchange_failure {
   error why;
   observe::attempt_outcome outcome;
+  policy::failover::ending how = policy::failover::ending::malformed;
   bool stale = false;  // not a byte came back: on a reused connection the request may be sent again
 };
 
 // Sends head and body, reads the head of the final reply, and consumes it. Interim replies are skipped.
 task<std::expected<reply_start, exchange_failure>> exchange_heads(http::connection& link,
-                                                                  const origin& target, std::string_view head,
-                                                                  std::string_view body, time_point deadline);
+                                                                  std::shared_ptr<const origin> target,
+                                                                  std::string_view head,
+                                                                  std::string_view body, time_point deadline,
+                                                                  patience how = patience::until_deadline);
 
 }  // namespace weir::gateway::upstream

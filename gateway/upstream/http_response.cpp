@@ -15,6 +15,7 @@ namespace weir::gateway::upstream {
 namespace {
 
 using observe::attempt_outcome;
+using policy::failover::ending;
 using stream_state = relay::event_stream::state;
 
 // A stream's first buffers are part of its fixed cost; what grows beyond them is charged to the budget.
@@ -33,7 +34,8 @@ class event_response final : public response {
       : slot_(std::move(parts.slot)),
         reader_(std::move(parts.link), parts.start, slot_->target()),
         events_({.drop_usage = drop_usage, .event_bytes_max = limits.event_bytes}, inspector()),
-        hold_(budget) {
+        hold_(budget),
+        how_(parts.how) {
     head_.status = parts.start.status;
     head_.events = true;
     head_.content_type = "text/event-stream; charset=utf-8";
@@ -44,7 +46,6 @@ class event_response final : public response {
   bool complete() const noexcept override { return (ended_ && !events_.failed()) || events_.complete(); }
   api::token_usage usage() const noexcept override { return events_.usage(); }
   api::shown_output shown() const noexcept override { return {.events = events_.shown()}; }
-  bool refused() const noexcept override { return events_.refused(); }
   bool error_sent() const noexcept override { return events_.error_sent(); }
 
   task<result<std::string_view>> next(time_point deadline) override {
@@ -65,7 +66,9 @@ class event_response final : public response {
       std::string_view piece;
       auto outcome = reader_.ready(k_piece_bytes_max, piece);
       if (!outcome) {
-        const auto woken = co_await reader_.wait(deadline);
+        const bool alive = how_ == patience::while_alive && !events_.started();
+        auto wait = alive ? reader_.wait_while_alive(deadline) : reader_.wait(deadline);
+        const auto woken = co_await std::move(wait);
         outcome = reader_.waited(woken);
         if (!outcome) continue;
       }
@@ -81,7 +84,8 @@ class event_response final : public response {
     }
   }
 
-  std::string take_body() override { return {}; }
+  attempt_failure failure() const override { return failure_; }
+  bool key_refused() noexcept override { return slot_->key_refused(); }
 
   // The end of the body comes right behind the last event; with it the connection can serve again.
   task<void> settle(time_point deadline) override {
@@ -100,31 +104,48 @@ class event_response final : public response {
     return held <= k_free_bytes || hold_.grow_to(held);
   }
 
-  std::unexpected<error> end_with(attempt_outcome outcome, error e) {
+  std::unexpected<error> end_with(attempt_outcome outcome, ending how, error e) {
     reader_.abandon();
     slot_->end(outcome);
+    failure_.how = how;
+    failure_.why = e;
     return std::unexpected(std::move(e));
   }
 
   std::unexpected<error> give_up() {
     const error& e = events_.failure();
     const bool refused = !events_.started() && e.code == errc::bad_request;
-    return end_with(refused ? attempt_outcome::client_error : attempt_outcome::broken, e);
+    const auto* said = events_.error_event();
+    if (said != nullptr) {
+      failure_.status = said->error_status;
+      failure_.code = said->error_code;
+      failure_.type = said->error_type;
+      failure_.message = said->error_message;
+    }
+    return end_with(refused ? attempt_outcome::client_error : attempt_outcome::broken,
+                    said != nullptr ? ending::error_event : ending::malformed, e);
   }
 
   std::unexpected<error> too_late() {
-    const char* what = events_.started() ? "sent nothing for too long" : "sent no content in time";
-    return end_with(attempt_outcome::timeout, {errc::deadline_exceeded, name_and(what), {}});
+    if (events_.started()) {
+      return end_with(attempt_outcome::timeout, ending::stream_cut,
+                      {errc::deadline_exceeded, name_and("sent nothing for too long"), {}});
+    }
+    const bool frozen = reader_.frozen();
+    return end_with(attempt_outcome::timeout, frozen ? ending::frozen : ending::first_content_timeout,
+                    {errc::deadline_exceeded,
+                     name_and(frozen ? "hangs, and answers no probe" : "sent no content in time"),
+                     {}});
   }
 
   std::unexpected<error> broke(std::string_view why) {
     const errc code = events_.started() ? errc::stream_interrupted : errc::upstream_failed;
-    return end_with(attempt_outcome::broken, {code, name_and(why), {}});
+    return end_with(attempt_outcome::broken, ending::stream_cut, {code, name_and(why), {}});
   }
 
   std::unexpected<error> too_much() {
     const errc code = events_.started() ? errc::stream_interrupted : errc::overloaded;
-    return end_with(attempt_outcome::cancelled,
+    return end_with(attempt_outcome::cancelled, ending::cancelled,
                     {code, "the gateway holds as many replies as its memory allows; retry later", {}});
   }
 
@@ -136,7 +157,9 @@ class event_response final : public response {
   reply_reader reader_;
   relay::event_stream events_;
   http::budget_hold hold_;
+  const patience how_;
   reply_head head_;
+  attempt_failure failure_;
   time_point deadline_ = time_point::max();
   bool ended_ = false;
 };
@@ -148,7 +171,8 @@ class body_response final : public response {
         reader_(std::move(parts.link), parts.start, slot_->target()),
         body_bytes_max_(limits.body_bytes),
         expected_bytes_(std::min<std::uint64_t>(parts.start.content_length, k_reserved_bytes_max)),
-        hold_(budget) {
+        hold_(budget),
+        how_(parts.how) {
     head_.status = parts.start.status;
     if (!parts.start.content_type.empty()) head_.content_type = std::move(parts.start.content_type);
     head_.headers = std::move(parts.start.passed_on);
@@ -163,13 +187,16 @@ class body_response final : public response {
     if (ended_) co_return std::string_view();
     std::string_view piece;
     while (true) {
-      const read_outcome outcome = co_await reader_.next(deadline, body_bytes_max_, piece);
+      const read_outcome outcome = co_await reader_.next(deadline, body_bytes_max_, piece, how_);
       if (outcome == read_outcome::end) break;
       if (outcome == read_outcome::timeout) {
-        co_return end_with(attempt_outcome::timeout, errc::deadline_exceeded, "did not finish in time");
+        const bool frozen = reader_.frozen();
+        co_return end_with(attempt_outcome::timeout, frozen ? ending::frozen : ending::first_content_timeout,
+                           errc::deadline_exceeded,
+                           frozen ? "hangs, and answers no probe" : "did not finish in time");
       }
       if (outcome == read_outcome::broken) {
-        co_return end_with(attempt_outcome::broken, errc::upstream_failed, reader_.why());
+        co_return end_with(attempt_outcome::broken, ending::stream_cut, errc::upstream_failed, reader_.why());
       }
       if (auto taken = take(piece); !taken) co_return std::unexpected(taken.error());
     }
@@ -178,19 +205,24 @@ class body_response final : public response {
   }
 
   std::string take_body() override { return std::exchange(body_, {}); }
+  attempt_failure failure() const override { return failure_; }
+  bool key_refused() noexcept override { return slot_->key_refused(); }
 
  private:
   result<void> take(std::string_view piece) {
     const std::size_t size = body_.size() + piece.size();
     if (size > body_bytes_max_) {
-      return end_with(attempt_outcome::broken, errc::upstream_failed,
+      return end_with(attempt_outcome::broken, ending::malformed, errc::upstream_failed,
                       fmt::format("sent a reply of more than {} bytes", body_bytes_max_));
     }
     if (size > body_.capacity()) {
       const std::size_t capacity = std::max({size, expected_bytes_, 2 * body_.capacity()});
       if (capacity > k_free_bytes && !hold_.grow_to(capacity)) {
         reader_.abandon();
-        return fail(errc::overloaded, "the gateway holds as many replies as its memory allows; retry later");
+        failure_.how = ending::cancelled;
+        failure_.why = {
+            errc::overloaded, "the gateway holds as many replies as its memory allows; retry later", {}};
+        return std::unexpected(failure_.why);
       }
       body_.reserve(capacity);
     }
@@ -199,25 +231,42 @@ class body_response final : public response {
   }
 
   result<std::string_view> finish() {
-    if (head_.status >= 400) {
-      slot_->end(head_.status >= 500 ? attempt_outcome::server_error : attempt_outcome::client_error);
-      if (auto instead = normalise_error(head_.status, body_)) {
-        body_ = std::move(*instead);
-        head_.content_type = "application/json";
-      }
-      return std::string_view(body_);
-    }
+    if (head_.status < 200 || head_.status > 299) return refused();
     const auto facts = inspector().inspect_reply(body_);
-    if (!facts) return end_with(attempt_outcome::broken, errc::upstream_failed, "did not answer with JSON");
+    if (!facts) {
+      return end_with(attempt_outcome::broken, ending::malformed, errc::upstream_failed,
+                      "did not answer with JSON");
+    }
     facts_ = *facts;
     slot_->end(attempt_outcome::ok);
     return std::string_view(body_);
   }
 
-  std::unexpected<error> end_with(attempt_outcome outcome, errc code, std::string_view what) {
+  std::unexpected<error> refused() {
+    const bool passes = passes_to_client(head_.status);
+    slot_->end(!passes || head_.status >= 500 ? attempt_outcome::server_error
+                                              : attempt_outcome::client_error);
+    auto said = read_error(body_);
+    failure_.status = head_.status;
+    failure_.code = std::move(said.code);
+    failure_.type = std::move(said.type);
+    failure_.message = std::move(said.message);
+    failure_.why = {errc::upstream_failed,
+                    fmt::format("target '{}' answered {}", slot_->target()->name, head_.status),
+                    {}};
+    if (auto instead = normalise_error(head_.status, body_)) {
+      body_ = std::move(*instead);
+      head_.content_type = "application/json";
+    }
+    return std::unexpected(failure_.why);
+  }
+
+  std::unexpected<error> end_with(attempt_outcome outcome, ending how, errc code, std::string_view what) {
     reader_.abandon();
     slot_->end(outcome);
-    return fail(code, fmt::format("target '{}' {}", slot_->target()->name, what));
+    failure_.how = how;
+    failure_.why = {code, fmt::format("target '{}' {}", slot_->target()->name, what), {}};
+    return std::unexpected(failure_.why);
   }
 
   std::unique_ptr<attempt_slot> slot_;
@@ -225,7 +274,9 @@ class body_response final : public response {
   std::size_t body_bytes_max_;
   std::size_t expected_bytes_;  // what the head announced, as far as it is believed
   http::budget_hold hold_;
+  const patience how_;
   reply_head head_;
+  attempt_failure failure_;
   std::string body_;
   relay::reply_facts facts_;
   bool ended_ = false;

@@ -14,14 +14,15 @@ struct reply_parts {
   std::unique_ptr<attempt_slot> slot;
   held_link link;
   reply_start start;
+  patience how = patience::until_deadline;
 };
 
 // A stream of events whose usage event is dropped where `drop_usage`.
 std::unique_ptr<response> make_event_response(reply_parts parts, const reply_limits& limits,
                                               http::byte_budget& budget, bool drop_usage);
 
-// One body, read whole before any of it goes on, so that a broken one has its true status. Errors of the
-// target become errors in OpenAI's shape.
+// One body, read whole before any of it goes on, so that a broken one has its true status. A status other
+// than 2xx is a failure; the body is then the target's error in OpenAI's shape.
 std::unique_ptr<response> make_body_response(reply_parts parts, const reply_limits& limits,
                                              http::byte_budget& budget);
 

@@ -4,6 +4,7 @@
 #include <spdlog/spdlog.h>
 
 #include <boost/asio/this_coro.hpp>
+#include <iterator>
 
 #include "gateway/api/body_edit.hpp"
 #include "gateway/http/syntax.hpp"
@@ -35,7 +36,6 @@ class http_upstream final : public upstream {
       : target_(std::move(target)), limits_(limits), budget_(budget) {
     fixed_head_ = fmt::format("host: {}\r\nuser-agent: weir/{}\r\ncontent-type: application/json\r\n",
                               target_->url.authority, k_version);
-    if (!target_->bearer.empty()) fixed_head_ += "authorization: Bearer " + target_->bearer + "\r\n";
   }
 
   policy::target_view view() const noexcept override {
@@ -44,6 +44,7 @@ class http_upstream final : public upstream {
             .context_tokens = config.context_tokens,
             .ready = true,
             .full = target_->in_flight.load(std::memory_order_relaxed) >= config.connections,
+            .set_aside = target_->has_usable_key() ? policy::aside::no : policy::aside::failing,
             .takes_images = config.images,
             .structured_output = config.structured_output,
             .forced_tools = config.forced_tools};
@@ -56,11 +57,14 @@ class http_upstream final : public upstream {
             .inter_token = or_general(config.inter_token_timeout_ms, general.inter_token)};
   }
 
-  task<result<std::unique_ptr<response>>> start(dispatch request) override {
+  task<started> start(dispatch request) override {
     auto slot = std::make_unique<attempt_slot>(target_);
     if (!slot->admitted()) {
-      co_return fail(errc::overloaded, fmt::format("target '{}' has no free connection", target_->name));
+      co_return std::unexpected(to_failure(
+          {errc::overloaded, fmt::format("target '{}' has no free connection", target_->name), {}}));
     }
+    const auto* key = target_->next_key();
+    slot->use(key);
     const auto& call = *request.call;
     const auto& wanted = target_->config.model.empty() ? std::string_view(request.model)
                                                        : std::string_view(target_->config.model);
@@ -69,26 +73,24 @@ class http_upstream final : public upstream {
     const auto edited = api::edit_body(call.body, call.model == wanted ? std::string_view() : wanted,
                                        ask_usage, members_of(request, bounded));
     const std::string& body = edited ? *edited : call.body;
-    const std::string head = format_head(call, request.request_id, body.size());
+    const std::string head = format_head(call, key, request.request_id, body.size());
+    const auto how = request.may_move ? patience::while_alive : patience::until_deadline;
     const io_executor executor = co_await asio::this_coro::executor;
     bool nobody_asks = false;
     bool& at_work = request.sent != nullptr ? *request.sent : nobody_asks;
-    auto sent = co_await send(*slot, executor, head, body, request.deadline, at_work);
+    auto sent = co_await send(*slot, executor, head, body, request.deadline, how, at_work);
     if (!sent) co_return std::unexpected(std::move(sent.error()));
     auto& [link, start] = *sent;
     const bool success = start.status >= 200 && start.status <= 299;
     at_work = success;
     if (!success && !passes_to_client(start.status)) {
-      slot->end(attempt_outcome::server_error);
       spdlog::warn(
           "target '{}' answered {} to POST {}{} for model '{}': check its base_url, model and api_key_file",
           target_->name, start.status, target_->url.path, path_of(call.kind), wanted);
-      co_return fail(errc::upstream_failed,
-                     fmt::format("target '{}' answered {}", target_->name, start.status));
     }
     const bool events =
         call.stream && start.status == 200 && !http::is_media_type(start.content_type, "application/json");
-    reply_parts parts{std::move(slot), std::move(link), std::move(start)};
+    reply_parts parts{std::move(slot), std::move(link), std::move(start), how};
     if (events) co_return make_event_response(std::move(parts), limits_, budget_, ask_usage);
     co_return make_body_response(std::move(parts), limits_, budget_);
   }
@@ -117,50 +119,57 @@ class http_upstream final : public upstream {
     return reply || reply.error().outcome == attempt_outcome::timeout;
   }
 
-  std::string format_head(const api::generation_call& call, std::string_view request_id,
-                          std::size_t body_bytes) const {
-    return fmt::format("POST {}{} HTTP/1.1\r\n{}accept: {}\r\nx-request-id: {}\r\ncontent-length: {}\r\n\r\n",
-                       target_->url.path, path_of(call.kind), fixed_head_,
-                       call.stream ? "text/event-stream" : "application/json", request_id, body_bytes);
+  std::string format_head(const api::generation_call& call, const upstream_key* key,
+                          std::string_view request_id, std::size_t body_bytes) const {
+    std::string out =
+        fmt::format("POST {}{} HTTP/1.1\r\n{}", target_->url.path, path_of(call.kind), fixed_head_);
+    if (key != nullptr) out.append("authorization: Bearer ").append(key->bearer).append("\r\n");
+    fmt::format_to(std::back_inserter(out), "accept: {}\r\nx-request-id: {}\r\ncontent-length: {}\r\n\r\n",
+                   call.stream ? "text/event-stream" : "application/json", request_id, body_bytes);
+    return out;
+  }
+
+  static attempt_failure to_attempt_failure(exchange_failure failed) {
+    return {.why = std::move(failed.why), .how = failed.how};
+  }
+
+  attempt_failure not_dialed(attempt_slot& slot, error why) const {
+    using policy::failover::ending;
+    if (why.code == errc::upstream_failed) spdlog::warn("{} (at {})", why.message, target_->url.authority);
+    if (why.code == errc::overloaded) return to_failure(std::move(why));
+    const bool late = why.code == errc::deadline_exceeded;
+    slot.end(late ? attempt_outcome::timeout : attempt_outcome::connect_failed);
+    return {.why = std::move(why), .how = ending::dial_failed};
   }
 
   // A pooled connection may have been closed by the target a moment ago. Where it turns out so before a byte
   // came back, a fresh one gets the request, once.
-  task<result<answered>> send(attempt_slot& slot, io_executor executor, std::string_view head,
-                              std::string_view body, time_point deadline, bool& at_work) {
+  task<std::expected<answered, attempt_failure>> send(attempt_slot& slot, io_executor executor,
+                                                      std::string_view head, std::string_view body,
+                                                      time_point deadline, patience how, bool& at_work) {
     held_link link(client_pool::of(executor).take(*target_));
     if (link) {
       target_->counters.connections_reused->Increment();
       at_work = true;
-      auto reply = co_await exchange_heads(*link, *target_, head, body, deadline);
+      auto reply = co_await exchange_heads(*link, target_, head, body, deadline, how);
       at_work = may_work(reply);
       if (reply) co_return answered(std::move(link), std::move(*reply));
       if (!reply.error().stale) {
         slot.end(reply.error().outcome);
-        co_return std::unexpected(std::move(reply.error().why));
+        co_return std::unexpected(to_attempt_failure(std::move(reply.error())));
       }
       target_->counters.retries->Increment();
     }
     auto dialed = co_await dial(target_, deadline);
-    if (!dialed) {
-      const errc code = dialed.error().code;
-      if (code == errc::upstream_failed) {
-        spdlog::warn("{} (at {})", dialed.error().message, target_->url.authority);
-      }
-      if (code != errc::overloaded) {
-        slot.end(code == errc::deadline_exceeded ? attempt_outcome::timeout
-                                                 : attempt_outcome::connect_failed);
-      }
-      co_return std::unexpected(std::move(dialed.error()));
-    }
+    if (!dialed) co_return std::unexpected(not_dialed(slot, std::move(dialed.error())));
     target_->counters.connections_new->Increment();
     link = held_link(std::move(*dialed));
     at_work = true;
-    auto reply = co_await exchange_heads(*link, *target_, head, body, deadline);
+    auto reply = co_await exchange_heads(*link, target_, head, body, deadline, how);
     at_work = may_work(reply);
     if (reply) co_return answered(std::move(link), std::move(*reply));
     slot.end(reply.error().outcome);
-    co_return std::unexpected(std::move(reply.error().why));
+    co_return std::unexpected(to_attempt_failure(std::move(reply.error())));
   }
 
   std::shared_ptr<const origin> target_;

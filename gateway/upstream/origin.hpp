@@ -4,7 +4,9 @@
 
 #include <atomic>
 #include <boost/asio/ssl/context.hpp>
+#include <chrono>
 #include <cstdint>
+#include <deque>
 #include <expected>
 #include <memory>
 #include <string>
@@ -14,21 +16,40 @@
 #include "gateway/http/limits.hpp"
 #include "gateway/observe/upstream_counters.hpp"
 #include "gateway/upstream/resolver.hpp"
+#include "policy/failover/failure.hpp"
+#include "policy/failover/freeze.hpp"
 
 namespace weir::gateway::upstream {
+
+// A key of ours. One that a target refused is out for a while; the others go on.
+struct upstream_key {
+  explicit upstream_key(std::string text) : bearer(std::move(text)) {}
+  bool usable() const noexcept;
+  void take_out() const noexcept;
+
+  std::string bearer;  // never logged
+  mutable std::atomic<std::int64_t> out_until_ns = 0;
+};
 
 struct origin {
   std::uint64_t id = 0;  // unique in the process, also over reloads
   std::string name;      // the target's
   config::http_target_config config;
   config::base_url url;
-  std::string bearer;  // the target's key; empty: none is sent. Never logged.
+  std::deque<upstream_key> keys;  // none: none is sent
   http::http_settings settings;
   std::shared_ptr<boost::asio::ssl::context> tls;  // null: plain
   std::shared_ptr<const host_addresses> addresses;
   observe::upstream_counters counters;
   mutable std::atomic<std::int64_t> in_flight = 0;
-  mutable std::atomic<std::uint32_t> turn = 0;  // connections opened, to take addresses in turn
+  mutable std::atomic<std::uint32_t> turn = 0;      // connections opened, to take addresses in turn
+  mutable std::atomic<std::uint32_t> key_turn = 0;  // requests, to take keys in turn
+  mutable policy::failover::freeze_watch freeze{{}};
+
+  // The next in turn of those that may be used, or of all that are out the one that is due first; null: none
+  // is configured.
+  const upstream_key* next_key() const noexcept;
+  bool has_usable_key() const noexcept;  // or needs none
 };
 
 // Reads the key and the authorities. The error is a sentence for the operator; no secret is in it.

@@ -53,6 +53,13 @@ task<http::wait_outcome> reply_reader::wait(time_point deadline) {
   return link_->wait_bytes(deadline, std::max(read_bytes_max_, link_->unread().size() + 1));
 }
 
+task<http::wait_outcome> reply_reader::wait_while_alive(time_point deadline) {
+  const auto room = std::max(read_bytes_max_, link_->unread().size() + 1);
+  const auto outcome = co_await wait_patiently(*link_, target_, patience::while_alive, deadline, room);
+  frozen_ = outcome.frozen;
+  co_return outcome.what;
+}
+
 std::optional<read_outcome> reply_reader::waited(http::wait_outcome outcome) {
   if (outcome == http::wait_outcome::timeout) return read_outcome::timeout;
   if (outcome == http::wait_outcome::closed) {
@@ -67,10 +74,12 @@ std::optional<read_outcome> reply_reader::waited(http::wait_outcome outcome) {
   return std::nullopt;
 }
 
-task<read_outcome> reply_reader::next(time_point deadline, std::size_t bytes_max, std::string_view& out) {
+task<read_outcome> reply_reader::next(time_point deadline, std::size_t bytes_max, std::string_view& out,
+                                      patience how) {
   while (true) {
     if (const auto now = ready(bytes_max, out)) co_return *now;
-    const auto outcome = co_await wait(deadline);
+    auto woken = how == patience::while_alive ? wait_while_alive(deadline) : wait(deadline);
+    const auto outcome = co_await std::move(woken);
     if (const auto end = waited(outcome)) co_return *end;
   }
 }

@@ -28,12 +28,16 @@ class reply_reader final {
 
   // `out` views what has come, all of it that was there at once; valid until the next call. `bytes_max`
   // bounds a decoded piece.
-  task<read_outcome> next(time_point deadline, std::size_t bytes_max, std::string_view& out);
+  task<read_outcome> next(time_point deadline, std::size_t bytes_max, std::string_view& out,
+                          patience how = patience::until_deadline);
 
   // next() in its parts, for a caller that saves a coroutine: what is there already, or nothing; then wait()
   // and, where waited() of its outcome ends nothing, ready() again.
   std::optional<read_outcome> ready(std::size_t bytes_max, std::string_view& out);
   task<http::wait_outcome> wait(time_point deadline);
+  // The same, but not longer than the target answers probes: timeout then, and frozen() says so.
+  task<http::wait_outcome> wait_while_alive(time_point deadline);
+  bool frozen() const noexcept { return frozen_; }
   std::optional<read_outcome> waited(http::wait_outcome outcome);
 
   void abandon() noexcept { keep_alive_ = false; }  // the connection shall serve no other request
@@ -55,6 +59,7 @@ class reply_reader final {
   std::string_view why_;  // a literal
   bool keep_alive_;
   bool ended_ = false;
+  bool frozen_ = false;
   std::size_t read_bytes_max_;
 };
 

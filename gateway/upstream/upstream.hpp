@@ -8,6 +8,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <expected>
 #include <memory>
 #include <span>
 #include <string>
@@ -19,6 +20,7 @@
 #include "gateway/errc.hpp"
 #include "gateway/http/exchange.hpp"
 #include "gateway/task.hpp"
+#include "policy/failover/failure.hpp"
 #include "policy/types.hpp"
 
 namespace weir::gateway::upstream {
@@ -39,6 +41,19 @@ struct reply_head {
   http::header_list headers;  // what else the client may see
 };
 
+// Why an attempt came to nothing, as far as the next one depends on it.
+struct attempt_failure {
+  error why;  // as the client reads it where this ends its request
+  policy::failover::ending how = policy::failover::ending::status;
+  int status = 0;    // of `status`, and of `error_event` where it names one
+  std::string code;  // of the target's error object
+  std::string type;
+  std::string message;  // of the target; may hold what no client should read
+};
+
+// What the embedded engine refuses, in the terms of a target that answers with a status.
+attempt_failure to_failure(error why);
+
 class response {
  public:
   virtual ~response() = default;
@@ -49,8 +64,14 @@ class response {
   // deadline_exceeded when nothing came by then; any other error ends the response.
   virtual task<result<std::string_view>> next(time_point deadline) = 0;
 
-  // The whole body that next() just returned, where the head says that there is one piece.
-  virtual std::string take_body() = 0;
+  // After next() failed. Of how == status, head() and take_body() are what the client would get.
+  virtual attempt_failure failure() const = 0;
+  // The target does not accept the key of ours that it was sent, or that key's account is empty. True: it has
+  // another one.
+  virtual bool key_refused() noexcept { return false; }
+
+  // The whole body that next() just returned, where the head says that there is one piece. Once.
+  virtual std::string take_body() { return {}; }
 
   // Nothing that a client waits for is missing any more: it may leave without having missed a token.
   virtual bool complete() const noexcept = 0;
@@ -59,8 +80,6 @@ class response {
   virtual api::token_usage usage() const noexcept = 0;
   // Of the answer up to here, for a target whose usage() does not say it.
   virtual api::shown_output shown() const noexcept { return {}; }
-  // After next() failed: the target itself refused the request, in an error event before any content.
-  virtual bool refused() const noexcept { return false; }
 
   // After complete(): waits, at most until then, for what only the next request profits from.
   virtual task<void> settle(time_point) { co_return; }
@@ -78,6 +97,7 @@ struct dispatch {
   std::span<const api::body_member> members;  // that the body carries to a replica; outlive the response
   std::int64_t output_tokens_max = 0;         // of a choice, where the body does not bound it; 0: as it is
   time_point deadline;                        // of start() and, for a stream, of its first content
+  bool may_move = false;  // another target could serve it: one that hangs is not waited for
   // Outlives start(). True from when the target may work at the request; false again where it was not reached
   // after all, or answered with an error status.
   bool* sent = nullptr;
@@ -93,7 +113,8 @@ class upstream {
 
   // Checks the request against the target and starts it. Errors here are the client's or ours, before any
   // output.
-  virtual task<result<std::unique_ptr<response>>> start(dispatch request) = 0;
+  using started = std::expected<std::unique_ptr<response>, attempt_failure>;
+  virtual task<started> start(dispatch request) = 0;
 };
 
 }  // namespace weir::gateway::upstream

@@ -155,6 +155,7 @@ void simulation::place_all() {
                       .overflow = {},
                       .prefixes = w.believed,
                       .excluded = {},
+                      .set_aside = {},
                       .waited_s = now_s_ - w.request->at_s,
                       .seed = w.seed});
     }

@@ -157,8 +157,8 @@ action attempts::finished(int attempt, std::int64_t now_ns) noexcept {
   return end(failure_kind::none, attempt, now_ns);
 }
 
-action attempts::failed(int attempt, failure_kind why, std::int64_t retry_after_ns,
-                        std::int64_t now_ns) noexcept {
+action attempts::failed(int attempt, failure_kind why, std::int64_t retry_after_ns, std::int64_t now_ns,
+                        bool same_again) noexcept {
   if (phase_ == phase::ended || !is_running(attempt)) return {};
   auto& a = attempts_[static_cast<std::size_t>(attempt)];
   if (why == failure_kind::stale_connection && phase_ == phase::trying && !a.reconnected) {
@@ -174,6 +174,7 @@ action attempts::failed(int attempt, failure_kind why, std::int64_t retry_after_
   }
   const std::int64_t pause_ns = retry_after_ns > 0 ? retry_after_ns : terms_.pause_ns;
   a.banned_until_ns = traits.holds_target ? now_ns + std::min(pause_ns, k_never_ns - now_ns) : k_never_ns;
+  if (same_again) a.banned_until_ns = now_ns;
   if (traits.retry == retry_scope::larger_window) window_above_ = std::max(window_above_, a.context_tokens);
   last_ = why;
   last_attempt_ = attempt;

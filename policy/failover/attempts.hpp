@@ -95,7 +95,9 @@ class attempts final {
   // The first content of an attempt, or the whole of an answer that is no stream.
   action content(int attempt, std::int64_t now_ns) noexcept;
   action finished(int attempt, std::int64_t now_ns) noexcept;
-  action failed(int attempt, failure_kind why, std::int64_t retry_after_ns, std::int64_t now_ns) noexcept;
+  // `same_again`: its target may be tried once more at once, as with another key of ours.
+  action failed(int attempt, failure_kind why, std::int64_t retry_after_ns, std::int64_t now_ns,
+                bool same_again = false) noexcept;
   action client_gone() noexcept;
   action tick(std::int64_t now_ns) noexcept;
 

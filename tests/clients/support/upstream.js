@@ -5,7 +5,7 @@ import net from 'node:net';
 import {setTimeout as sleep} from 'node:timers/promises';
 import tls from 'node:tls';
 
-const REQUEST_LINE = /^POST \/\S* HTTP\/1\.1$/;
+const REQUEST_LINE = /^(?:POST|GET) \/\S* HTTP\/1\.1$/;
 const FIELD = /^([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*(.*?)[ \t]*$/;
 
 // The request's head as text, or null where it breaks HTTP.
@@ -20,7 +20,8 @@ function parseHead(text) {
     if (key in headers) return null; // nothing that weir sends comes twice
     headers[key] = value;
   }
-  if (!/^\d+$/.test(headers['content-length'] ?? '')) return null;
+  // A probe has no body.
+  if (!/^\d+$/.test(headers['content-length'] ?? (line.startsWith('GET ') ? '0' : ''))) return null;
   return {path: line.split(' ')[1], fields, headers};
 }
 
@@ -90,7 +91,7 @@ class Connection {
       closed: this.closed,
     };
     if (this.upstream.early(request)) return {...request, taken: true};
-    const size = Number(head.headers['content-length']);
+    const size = Number(head.headers['content-length'] ?? 0);
     const bytes = await this.#bytes(size);
     if (!bytes) return null;
     request.body = Buffer.from(bytes.subarray(0, size));

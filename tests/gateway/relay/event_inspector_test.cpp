@@ -211,20 +211,21 @@ TEST_CASE("errors of every shape") {
     const char* json;
     int status;
     const char* message;
+    const char* code = "";
   };
   const row rows[] = {
       {R"({"error":{"message":"m","type":"t","code":400}})", 400, "m"},
-      {R"({"error":{"message":"m","code":"429"}})", 429, "m"},
-      {R"({"error":{"message":"m","code":"rate_limit_exceeded"}})", 502, "m"},
+      {R"({"error":{"message":"m","code":"429"}})", 429, "m", "429"},
+      {R"({"error":{"message":"m","code":"rate_limit_exceeded"}})", 0, "m", "rate_limit_exceeded"},
       {R"({"error":{"message":"m","code":null,"status":503}})", 503, "m"},
-      {R"({"error":{"message":"m","code":"x","status_code":404}})", 404, "m"},
-      {R"({"error":{"message":"m","code":200}})", 502, "m"},
-      {R"({"error":{"message":"m","code":"400 "}})", 502, "m"},
-      {R"({"error":{"message":"m","code":123456789012345678901234567890}})", 502, "m"},
-      {R"({"error":{"message":7}})", 502, ""},
-      {R"({"error":"plain"})", 502, "plain"},
-      {R"({"error":true})", 502, ""},
-      {R"({"error":{"message":"m"},"choices":[{"delta":{"content":"x"}}]})", 502, "m"},
+      {R"({"error":{"message":"m","code":"x","status_code":404}})", 404, "m", "x"},
+      {R"({"error":{"message":"m","code":200}})", 0, "m"},
+      {R"({"error":{"message":"m","code":"400 "}})", 0, "m", "400 "},
+      {R"({"error":{"message":"m","code":123456789012345678901234567890}})", 0, "m"},
+      {R"({"error":{"message":7}})", 0, ""},
+      {R"({"error":"plain"})", 0, "plain"},
+      {R"({"error":true})", 0, ""},
+      {R"({"error":{"message":"m"},"choices":[{"delta":{"content":"x"}}]})", 0, "m"},
   };
   for (const auto& r : rows) {
     INFO(r.json);
@@ -232,6 +233,7 @@ TEST_CASE("errors of every shape") {
     CHECK(facts.what == event_kind::error);
     CHECK(facts.error_status == r.status);
     CHECK(facts.error_message == r.message);
+    CHECK(facts.error_code == r.code);
   }
   std::string message = "x";  // a long message is cut, and within a character
   for (int i = 0; i < 2000; ++i) message += "\xc3\xa9";
