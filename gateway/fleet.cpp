@@ -171,7 +171,8 @@ limits::target_prices to_prices(const config::terms_config& terms) {
   return out;
 }
 
-route::model_terms to_terms(const config::routing_config& routing, const config::model_config& model) {
+route::model_terms to_terms(const config::gateway_config& config, const config::model_config& model) {
+  const auto& routing = config.routing;
   route::model_terms out{.name = model.name, .shared_by = to_sharing(routing.sharing)};
   out.how.kind = to_policy(routing.policy);
   out.how.value_of_time_usd_per_s = routing.value_of_time_usd_per_hour / 3600;
@@ -183,6 +184,8 @@ route::model_terms to_terms(const config::routing_config& routing, const config:
                   .hosted_by_score = model.spill_by_cost};
   out.placement.hold_s = static_cast<double>(routing.hold_ms) / 1000;
   out.placement.hold_max_s = static_cast<double>(routing.hold_max_ms) / 1000;
+  out.queue.requests_max = static_cast<std::size_t>(config.overload.waiting);
+  out.queue.wait_max_s = static_cast<double>(config.overload.wait_ms) / 1000;
   return out;
 }
 
@@ -250,7 +253,7 @@ std::expected<std::shared_ptr<model_entry>, std::string> make_entry(const config
     auto health = services.routing->health_of(configured, snap.config.failover);
     targets.push_back({std::move(target), std::move(*state), std::move(health)});
   }
-  auto terms = to_terms(snap.config.routing, model);
+  auto terms = to_terms(snap.config, model);
   terms.tokenizer = std::move(tools->tokenizer);
   terms.chat = std::move(tools->chat);
   entry->router = std::make_unique<route::model_router>(std::move(terms), std::move(targets),

@@ -22,6 +22,11 @@ class pending_work {
   double tokens(double tokens_per_s, double now_s) const noexcept;
   std::size_t requests() const noexcept { return jobs_.size(); }
 
+  // By how much the first token of the oldest is late, since anything else came of the target: it should be
+  // there after its work and `base_s`, and often takes as long again. Grows while a target hangs, long before
+  // anybody gives it up.
+  double overdue_s(double tokens_per_s, double base_s, double now_s) const noexcept;
+
  private:
   struct job {
     ticket id;
@@ -31,6 +36,7 @@ class pending_work {
   std::deque<job> jobs_;  // in order of dispatch
   double total_tokens_ = 0;
   double head_since_s_ = 0;  // since when the first of them runs
+  double done_s_ = 0;        // when the last one was done
   ticket next_ = 1;
 };
 

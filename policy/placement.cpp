@@ -68,10 +68,25 @@ bool is_busy(const target_view& target, double ahead_tokens, const placement_ter
   return target.load.pending_prefill_tokens + ahead_tokens > most;
 }
 
+// Whether somebody would serve it as soon as another request ends there.
+bool gets_free(const decision& made) noexcept {
+  return std::any_of(made.candidates.begin(), made.candidates.end(),
+                     [](const candidate& c) { return c.why == verdict::at_capacity; });
+}
+
 }  // namespace
 
 bool may_wait(policy_kind kind) noexcept {
   return kind == policy_kind::balanced;
+}
+
+double expected_prefill_rate(std::span<const target_view> targets) noexcept {
+  double rate = 0;
+  for (const auto& t : targets) {
+    const bool counts = t.kind == target_kind::replica && t.ready && t.set_aside == aside::no;
+    if (counts && t.speed.prefill_tokens_per_s > 0) rate += prefill_rate(t.speed);
+  }
+  return rate;
 }
 
 std::optional<placed> place_next(std::span<const target_view> targets,
@@ -90,7 +105,10 @@ std::optional<placed> place_next(std::span<const target_view> targets,
       views = seen;
     }
     auto made = route(r.facts, views, r.prefixes, r.how, r.overflow, r.seed, ahead);
-    if (made.picked == decision::k_none) return placed{i, std::move(made)};
+    if (made.picked == decision::k_none) {
+      if (gets_free(made) && may_wait(r.how.kind) && r.waited_s < terms.hold_max_s) continue;
+      return placed{i, std::move(made)};
+    }
     const auto& target = targets[made.picked];
     if (!may_wait(r.how.kind) || r.waited_s >= terms.hold_max_s ||
         !is_busy(target, ahead[made.picked], terms)) {

@@ -1,7 +1,7 @@
 // Placing requests that wait together. A replica works prefills off one after another, so a request handed to
 // it too early can neither be overtaken by a short one nor moved to a replica that falls idle. Requests
-// therefore stay at the gateway while every replica they would choose has more than `hold_s` of prefill work,
-// and are placed in one order over the whole pool:
+// therefore stay at the gateway while every replica they would choose has more than `hold_s` of prefill work
+// or all that could serve them run as many as they take, and are placed in one order over the whole pool:
 //   a higher priority class first, where a class that got nothing for class_ageing_s counts as one more;
 //   in a class tenants that got less than others first (fair_share.hpp), in steps of lead_step_s of work;
 //   among equals least uncached work first, minus `ageing` * the work that fits into the time waited, so that
@@ -57,6 +57,9 @@ struct placed {
 
 // Whether requests of this kind may wait at all; the others are dispatched as they come.
 bool may_wait(policy_kind kind) noexcept;
+
+// Prefill of all replicas that are up together, as far as it is known.
+double expected_prefill_rate(std::span<const target_view> targets) noexcept;
 
 // The next request to dispatch, or nothing while all wait for a target to get free.
 std::optional<placed> place_next(std::span<const target_view> targets,

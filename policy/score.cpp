@@ -72,7 +72,8 @@ candidate estimate(const request_facts& facts, const target_view& target, const 
   candidate c{.name = target.name, .prefix = prefix};
   const double pending = std::max(0.0, target.load.pending_prefill_tokens) + ahead_tokens;
   const double uncached = uncached_tokens(facts, prefix);
-  c.ttft_s = (pending + uncached) / prefill_rate(target.speed) + target.speed.ttft_base_s;
+  c.ttft_s =
+      (pending + uncached) / prefill_rate(target.speed) + target.speed.ttft_base_s + target.load.overdue_s;
   c.itl_s = target.speed.itl_base_s + target.speed.itl_per_sequence_s * (target.load.running + 1);
   const double within = chance_within(how.contract.ttft_s, c.ttft_s, target.speed.spread) *
                         chance_within(how.contract.itl_s, c.itl_s, target.speed.spread);

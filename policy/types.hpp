@@ -39,6 +39,7 @@ struct speed_view {
 struct load_view {
   double pending_prefill_tokens = 0;  // dispatched, first token not seen yet
   std::int32_t running = 0;
+  double overdue_s = 0;  // pending_work::overdue_s()
 };
 
 struct price_view {
@@ -61,8 +62,9 @@ struct target_view {
   target_kind kind = target_kind::replica;
   std::int64_t context_tokens = 0;  // 0 = not known
   bool ready = false;
-  bool full = false;      // at its limit of requests at once
-  bool excluded = false;  // by an operator's rule
+  bool full = false;              // at its limit of requests at once
+  std::int32_t requests_max = 0;  // that limit; 0: none
+  bool excluded = false;          // by an operator's rule
   aside set_aside = aside::no;
   bool takes_images = false;
   bool structured_output = false;

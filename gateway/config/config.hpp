@@ -222,6 +222,14 @@ struct failover_config {
   friend bool operator==(const failover_config&, const failover_config&) = default;
 };
 
+// Who may wait at the gateway for a target to get free.
+struct overload_config {
+  std::int64_t waiting = 4096;    // requests of a model; 0: none waits
+  std::int64_t wait_ms = 10'000;  // predicted; who would wait longer is refused at once
+
+  friend bool operator==(const overload_config&, const overload_config&) = default;
+};
+
 struct log_config {
   std::string level = "info";  // debug | info | warn | error
   bool access = true;          // one JSON line per request on standard error
@@ -237,6 +245,7 @@ struct gateway_config {
   redis_config redis;
   log_config log;
   failover_config failover;
+  overload_config overload;
   routing_config routing;
   std::vector<policy::rule> rules;
   std::vector<mark> rule_marks;  // one per rule

@@ -118,6 +118,7 @@ void read_top(map_reader& in, gateway_config& out) {
     m.flag("access", out.log.access);
   });
   in.map("failover", [&](map_reader& m) { read_failover(m, out.failover); });
+  in.map("overload", [&](map_reader& m) { read_overload(m, out.overload); });
   in.map("routing", [&](map_reader& m) { read_routing(m, out.routing); });
   in.map_list("rules", [&](map_reader& m) {
     out.rule_marks.push_back(m.at());

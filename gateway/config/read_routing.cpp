@@ -10,6 +10,7 @@ namespace {
 
 constexpr std::int64_t k_tokens_max = 1LL << 40;
 constexpr std::int64_t k_milliseconds_max = 24LL * 3600 * 1000;
+constexpr std::int64_t k_waiting_max = 65'536;  // each arrival in an overload looks at all
 constexpr double k_usd_max = 1e9;
 constexpr double k_usd_per_mtok_max = 1e6;
 
@@ -127,6 +128,11 @@ void read_failover(map_reader& in, failover_config& out) {
   in.integer("failures", out.failures, {1, 1000});
   in.integer("open_ms", out.open_ms, {100, k_milliseconds_max});
   in.integer("slow_start_ms", out.slow_start_ms, {0, k_milliseconds_max});
+}
+
+void read_overload(map_reader& in, overload_config& out) {
+  in.integer("waiting", out.waiting, {0, k_waiting_max});
+  in.integer("wait_ms", out.wait_ms, {0, k_milliseconds_max});
 }
 
 void read_model_terms(map_reader& in, model_config& out) {

@@ -14,6 +14,7 @@ void read_terms(map_reader& in, terms_config& out);
 
 // What a model adds to its targets.
 void read_failover(map_reader& in, failover_config& out);
+void read_overload(map_reader& in, overload_config& out);
 void read_model_terms(map_reader& in, model_config& out);
 
 }  // namespace weir::gateway::config

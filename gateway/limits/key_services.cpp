@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include <filesystem>
+#include <fstream>
+
 #include "gateway/auth/private_file.hpp"
 #include "gateway/config/redis_url.hpp"
 #include "gateway/observe/metrics.hpp"
@@ -15,6 +18,7 @@ namespace {
 using policy::limits::to_usd;
 
 constexpr std::size_t k_password_bytes_max = 4096;
+constexpr std::string_view k_marked = "weir's ledger";
 
 void report(const ledger::recovery& found) {
   if (found.clock_behind_s > 0) {
@@ -51,6 +55,32 @@ std::expected<shared::hub_settings, std::string> shared_settings(const config::r
   return out;
 }
 
+// A ledger's keys open under the secret that they were made with, which a digest beside them tells.
+std::expected<void, std::string> check_mark(const config::auth_config& config, const auth::key_ring& ring,
+                                            bool has_keys) {
+  const auto digest = ring.digest_of(k_marked);
+  if (!digest) return {};
+  const auto wanted = auth::to_hex(*digest);
+  const auto file = config.ledger_dir / "secret_mark";
+  std::string found;
+  std::ifstream(file) >> found;
+  if (found == wanted) return {};
+  if (!found.empty() && has_keys) {
+    return std::unexpected(
+        fmt::format("auth.secret_file ({}) holds another secret than the one with which the keys of the "
+                    "ledger in {} were "
+                    "made, so none of them would open: put the old one back",
+                    config.secret_file.string(), config.ledger_dir.string()));
+  }
+  const auto fresh = std::filesystem::path(file).concat(".new");
+  std::ofstream out(fresh, std::ios::trunc);
+  out << wanted << '\n';
+  out.close();
+  std::error_code ignored;
+  if (out) std::filesystem::rename(fresh, file, ignored);
+  return {};
+}
+
 }  // namespace
 
 std::string check_secrets(const config::redis_config& config) {
@@ -73,6 +103,9 @@ std::expected<void, std::string> key_services::open(const config::auth_config& c
     ring.set_made(money->keys(), money->tenants());
   }
   if (auto usable = ring.configure(config); !usable) return usable;
+  if (money) {
+    if (auto same = check_mark(config, ring, !money->keys().empty()); !same) return same;
+  }
   if (money) writer = std::make_unique<key_writer>(ring, *money);
   return {};
 }

@@ -107,9 +107,21 @@ void metrics::add_route_counters() {
   route_.error_tokens = &reuse.Add({{"kind", "error"}});
   route_.waited = &prometheus::BuildCounter()
                        .Name("weir_placements_waited_total")
-                       .Help("Requests that waited at the gateway for a replica to get free")
+                       .Help("Requests that waited at the gateway for a target to get free")
                        .Register(*registry_)
                        .Add({});
+  route_.waiting = &prometheus::BuildGauge()
+                        .Name("weir_requests_waiting")
+                        .Help("Requests that wait at the gateway for a target to get free")
+                        .Register(*registry_)
+                        .Add({});
+  auto& shed = prometheus::BuildCounter()
+                   .Name("weir_requests_shed_total")
+                   .Help("Requests refused with 503 because too many wait, by why")
+                   .Register(*registry_);
+  for (std::size_t i = 0; i < k_shed_why.size(); ++i) {
+    route_.shed[i] = &shed.Add({{"why", std::string(k_shed_why[i])}});
+  }
   auto& failed = prometheus::BuildCounter()
                      .Name("weir_attempt_failures_total")
                      .Help("Attempts at targets that had no content, by what they died of")

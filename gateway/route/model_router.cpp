@@ -191,6 +191,10 @@ model_router::ask model_router::make_ask(const api::generation_call& call, const
   set_aside(out, before);
   look_up(out);
   recall_session(out);
+  out.work_tokens = static_cast<double>(out.facts.prompt_tokens);
+  for (const auto& held : out.prefixes) {
+    out.work_tokens = std::min(out.work_tokens, policy::uncached_tokens(out.facts, held));
+  }
   return out;
 }
 

@@ -28,6 +28,7 @@
 #include "gateway/task.hpp"
 #include "gateway/upstream/upstream.hpp"
 #include "policy/failover/attempts.hpp"
+#include "policy/failover/overload.hpp"
 #include "policy/fair_share.hpp"
 #include "policy/hints.hpp"
 #include "policy/placement.hpp"
@@ -39,7 +40,6 @@ inline constexpr std::size_t k_tokenize_slice_bytes = 64 << 10;  // between whic
 // More may wait; they enter the order as these leave. Bounds one pass.
 inline constexpr std::size_t k_placed_together_max = 128;
 inline constexpr std::size_t k_placed_oldest = 32;  // of them, by age alone
-inline constexpr std::size_t k_waiting_max = 4096;  // beyond it requests are dispatched as they come
 
 struct routed_target {
   std::shared_ptr<upstream::upstream> target;
@@ -55,6 +55,7 @@ struct model_terms {
   policy::scoring how;
   policy::overflow_terms overflow;
   policy::placement_terms placement;
+  policy::failover::queue_terms queue;  // of those that wait here
 };
 
 struct prompt_identity {
@@ -160,6 +161,17 @@ class model_router final {
   }
   attempt dispatch(const ask& a, policy::decision made);
   static policy::fair_share::member member_of(const ask& a);
+  // Under the lock. Whether one more may wait, or how it is refused; one that has to leave for it is.
+  std::optional<error> let_in(const ask& newcomer, std::chrono::steady_clock::time_point deadline);
+  policy::failover::queued_request to_queued(const ask& a, std::chrono::steady_clock::time_point deadline,
+                                             std::chrono::steady_clock::time_point now) const;
+  error shed(observe::shed_why why, double retry_after_s) const;
+  void list(const std::shared_ptr<waiter>& w);
+  // Behind its removal from the list.
+  void unlist(waiter& w, double served_tokens);
+  void left(waiter& w);
+  static void wake(const std::shared_ptr<waiter>& w);
+  bool is_hopeless(const waiter& w) const;
   void place_waiting();                                           // takes the lock
   void choose_waiting(std::vector<waiting_list::iterator>& out);  // under the lock
   void tick();                                                    // the same, at most once in a while
@@ -181,8 +193,11 @@ class model_router final {
   std::atomic<double> output_tokens_mean_ = 0;
 
   std::mutex mutex_;
-  waiting_list waiting_;     // under mutex_
-  policy::fair_share fair_;  // under mutex_: of those in it
+  waiting_list waiting_;                 // under mutex_
+  policy::fair_share fair_;              // under mutex_: of those in it
+  policy::failover::drain_meter drain_;  // under mutex_
+  double waiting_tokens_ = 0;            // under mutex_: work of those in it
+  double expected_tokens_per_s_ = 0;     // under mutex_: of the targets that are up, as configured
   std::atomic<std::size_t> waiting_count_ = 0;
   std::atomic<std::chrono::steady_clock::duration> next_pass_{};
 };

@@ -18,19 +18,23 @@ struct model_router::ask {
   int priority = 0;
   std::uint64_t seed = 0;
   std::chrono::steady_clock::time_point begun;
+  double work_tokens = 0;  // uncached, on the target that holds most of the prompt
   bool streams = false;
 };
 
 // Shared by the waiting coroutine and whoever places it. The timer belongs to the coroutine's thread; it is
 // gone when the coroutine has left.
 struct model_router::waiter {
-  waiter(ask a, io_executor e) : request(std::move(a)), executor(e), wake(std::in_place, e) {}
+  waiter(ask a, std::chrono::steady_clock::time_point by, io_executor e)
+      : request(std::move(a)), deadline(by), executor(e), wake(std::in_place, e) {}
 
   ask request;
+  const std::chrono::steady_clock::time_point deadline;
   io_executor executor;
   std::optional<io_timer> wake;
   std::optional<placing> placed;  // under the router's lock
-  bool listed = true;             // under the router's lock
+  std::optional<error> refused;   // the same: it has to leave
+  bool listed = false;            // under the router's lock
 };
 
 }  // namespace weir::gateway::route

@@ -111,38 +111,42 @@ void model_router::place_waiting() {
                       .class_waited_s = fair_.class_waited_s(w->request.priority, at_s),
                       .lead_tokens = fair_.lead_tokens(w->request.tenant)});
     }
-    auto placed = policy::place_next(views(), asks, terms_.placement);
+    const auto targets = views();
+    expected_tokens_per_s_ = policy::expected_prefill_rate(targets);
+    auto placed = policy::place_next(targets, asks, terms_.placement);
     if (!placed) return;
     const std::shared_ptr<waiter> w = *chosen[placed->request];
     waiting_.erase(chosen[placed->request]);
-    waiting_count_.store(waiting_.size(), std::memory_order_relaxed);
-    w->listed = false;
     if (placed->made.picked == policy::decision::k_none) {
-      fair_.left(member_of(w->request));
+      left(*w);
       w->placed.emplace(std::unexpected(std::move(placed->made)));
     } else {
       const std::size_t target = placed->made.picked;
-      fair_.served(member_of(w->request),
-                   policy::uncached_tokens(w->request.facts, w->request.prefixes[target]), at_s);
+      const double work = policy::uncached_tokens(w->request.facts, w->request.prefixes[target]);
+      unlist(*w, work);
+      fair_.served(member_of(w->request), work, at_s);
       w->placed.emplace(dispatch(w->request, std::move(placed->made)));
       share_prefix(w->request, target);
     }
     // Under the lock: the coroutine leaves the list under it too, and with it its thread's io_context may
     // end.
-    asio::post(w->executor, [w] {
-      if (w->wake) w->wake->cancel();
-    });
+    wake(w);
   }
 }
 
-// In the list for as long as it lives, unless it is placed before.
+void model_router::wake(const std::shared_ptr<waiter>& w) {
+  asio::post(w->executor, [w] {
+    if (w->wake) w->wake->cancel();
+  });
+}
+
+// In the list for as long as it lives, unless it is placed or refused before.
 class model_router::waiting_place {
  public:
   waiting_place(model_router& router, const std::shared_ptr<waiter>& w) : router_(router), w_(*w) {
     const std::lock_guard lock(router_.mutex_);
-    router_.waiting_.push_back(w);
-    router_.fair_.arrived(member_of(w->request), now_s());
-    router_.waiting_count_.store(router_.waiting_.size(), std::memory_order_relaxed);
+    w_.refused = router_.let_in(w_.request, w_.deadline);
+    if (!w_.refused) router_.list(w);
   }
 
   ~waiting_place() {
@@ -153,8 +157,7 @@ class model_router::waiting_place {
     w_.placed.reset();
     if (!w_.listed) return;
     router_.waiting_.remove_if([this](const auto& other) { return other.get() == &w_; });
-    router_.fair_.left(member_of(w_.request));
-    router_.waiting_count_.store(router_.waiting_.size(), std::memory_order_relaxed);
+    router_.left(w_);
   }
   waiting_place(const waiting_place&) = delete;
   waiting_place& operator=(const waiting_place&) = delete;
@@ -175,9 +178,7 @@ task<result<model_router::placing>> model_router::place(const api::generation_ca
     const std::chrono::duration<double> since = steady_clock::now() - begun;
     shared_.counters().decision_s->Observe(took_s + since.count());
   };
-  const bool waits =
-      policy::may_wait(request.how.kind) && waiting_count_.load(std::memory_order_relaxed) < k_waiting_max;
-  if (!waits) {
+  if (!policy::may_wait(request.how.kind) || terms_.queue.requests_max == 0) {
     auto made = decide(request);
     decided();
     if (made.picked == policy::decision::k_none) co_return placing(std::unexpected(std::move(made)));
@@ -186,8 +187,7 @@ task<result<model_router::placing>> model_router::place(const api::generation_ca
     co_return placing(std::move(sent));
   }
   const io_executor executor = co_await asio::this_coro::executor;
-  const auto w = std::make_shared<waiter>(std::move(request), executor);
-
+  const auto w = std::make_shared<waiter>(std::move(request), deadline, executor);
   const waiting_place held(*this, w);
   place_waiting();
   decided();
@@ -196,8 +196,10 @@ task<result<model_router::placing>> model_router::place(const api::generation_ca
     std::optional<placing> found;
     {
       const std::lock_guard lock(mutex_);
+      if (w->refused) co_return std::unexpected(std::move(*w->refused));
       if (w->placed) found.emplace(std::move(*w->placed));
       w->placed.reset();
+      if (!found && is_hopeless(*w)) co_return std::unexpected(shed(observe::shed_why::hopeless, 0));
     }
     if (found) {
       if (*found) (*found)->tell_index();
@@ -206,7 +208,7 @@ task<result<model_router::placing>> model_router::place(const api::generation_ca
     if (!counted) shared_.counters().waited->Increment();
     if (cancellation.cancelled() != asio::cancellation_type::none) co_return fail(errc::client_gone, "");
     if (steady_clock::now() >= deadline) {
-      co_return fail(errc::overloaded, "no replica got free in time; retry in a moment");
+      co_return std::unexpected(shed(observe::shed_why::timed_out, 0));
     }
     w->wake->expires_after(k_tick);
     const auto token = asio::as_tuple(use_task);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "policy/score.hpp"
+
 namespace weir::gateway::route {
 
 namespace {
@@ -76,6 +78,9 @@ void target_state::fill(policy::target_view& view, double now_s) const {
   view.load.pending_prefill_tokens =
       pending_.tokens(view.speed.prefill_tokens_per_s, now_s) + (told ? others_pending_tokens_ : 0);
   view.load.running = running_ + (told ? others_running_ : 0);
+  view.load.overdue_s = pending_.overdue_s(policy::prefill_rate(view.speed), view.speed.ttft_base_s, now_s);
+  // What is dispatched counts before it has a connection.
+  view.full = view.full || (view.requests_max > 0 && running_ >= view.requests_max);
   const auto first = terms_.prices.empty() ? config::price_tier_config{} : terms_.prices.front();
   view.price = {
       .usd_per_s = terms_.usd_per_hour / k_seconds_per_hour,

@@ -44,6 +44,7 @@ class http_upstream final : public upstream {
             .context_tokens = config.context_tokens,
             .ready = true,
             .full = target_->in_flight.load(std::memory_order_relaxed) >= config.connections,
+            .requests_max = static_cast<std::int32_t>(config.connections),
             .set_aside = target_->has_usable_key() ? policy::aside::no : policy::aside::failing,
             .takes_images = config.images,
             .structured_output = config.structured_output,

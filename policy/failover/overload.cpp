@@ -63,6 +63,12 @@ double retry_after(double room_in_s, const queue_terms& terms, std::uint64_t see
   return std::min(stretched, terms.retry_after_max_s);
 }
 
+// How long the newcomer may wait.
+double bound_of(const queued_request& newcomer, double tokens_per_s, const queue_terms& terms) noexcept {
+  const double left_s = newcomer.left_s * terms.deadline_share - newcomer.work_tokens / tokens_per_s;
+  return std::min(terms.wait_max_s, left_s);
+}
+
 // Whom to refuse when one is too many; k_nobody: the newcomer.
 std::size_t choose_victim(const queued_request& newcomer, std::span<const queued_request> waiting) {
   shed_rank lowest = newcomer.rank;
@@ -93,13 +99,19 @@ std::size_t choose_victim(const queued_request& newcomer, std::span<const queued
 
 }  // namespace
 
+bool surely_fits(const queued_request& newcomer, std::size_t waiting, double waiting_tokens,
+                 double tokens_per_s, const queue_terms& terms) noexcept {
+  if (waiting >= terms.requests_max) return false;
+  if (tokens_per_s <= 0 || waiting_tokens <= 0) return true;
+  return waiting_tokens / tokens_per_s <= bound_of(newcomer, tokens_per_s, terms);
+}
+
 admission admit(const queued_request& newcomer, std::span<const queued_request> waiting, double tokens_per_s,
                 const queue_terms& terms, std::uint64_t seed) {
   admission out;
   const bool is_known = tokens_per_s > 0;
   if (is_known) {
-    const double left_s = newcomer.left_s * terms.deadline_share - newcomer.work_tokens / tokens_per_s;
-    const double bound_s = std::min(terms.wait_max_s, left_s);
+    const double bound_s = bound_of(newcomer, tokens_per_s, terms);
     out.wait_s = all_work(waiting, newcomer.rank) / tokens_per_s;
     if (out.wait_s > bound_s) out.wait_s = work_ahead(newcomer, waiting) / tokens_per_s;
     if (out.wait_s > 0 && out.wait_s > bound_s) {

@@ -10,7 +10,7 @@
 // A refusal is ours (503) and says when the queue will have room, stretched at random by up to half so that
 // those who are refused together do not come back together.
 //
-// admit() and hopeless() are pure, any thread; drain_meter has one owner.
+// surely_fits(), admit() and hopeless() are pure, any thread; drain_meter has one owner.
 #pragma once
 
 #include <cstddef>
@@ -59,6 +59,11 @@ struct admission {
   double wait_s = 0;              // predicted, of the newcomer
   double retry_after_s = 0;       // for whoever is refused
 };
+
+// Whether admit() would let the newcomer in whoever waits, from sums: so a queue that is far from its bounds
+// costs nothing.
+bool surely_fits(const queued_request& newcomer, std::size_t waiting, double waiting_tokens,
+                 double tokens_per_s, const queue_terms& terms) noexcept;
 
 // `tokens_per_s`: the fleet's drain rate; 0: not known, then only the number bounds.
 admission admit(const queued_request& newcomer, std::span<const queued_request> waiting, double tokens_per_s,

@@ -123,6 +123,20 @@ describe('admin: faults', {timeout: 120_000}, () => {
     for (const each of ['file', key]) assert.equal(await status(weir, each), 200);
   });
 
+  test('another secret in the file is refused at a start beside keys made with the old one', async (t) => {
+    const change = withAdmin(t);
+    const upstream = await upstreamOf(t, replies(jsonReply(chatReply())));
+    const first = await startRelay([target(upstream)], change);
+    const {key} = await new Admin(first).create({name: 'made'});
+    await first.stop();
+    const other = path.join(change.dir, 'other');
+    writeFileSync(other, 'another secret of thirty-two bytes', {mode: 0o600});
+    const swapped = (config) => ({...change(config), auth: {...change(config).auth, secret_file: other}});
+    await assert.rejects(startRelay([target(upstream)], swapped), /secret_file.*the keys of the ledger.*put the old one back/);
+    const again = await relayOf(t, [target(upstream)], change);
+    assert.equal(await status(again, key), 200);
+  });
+
   test('a line of the log is one line of valid JSON whatever a client calls a model', async (t) => {
     const {weir} = await adminOf(t);
     for (const model of ['é'.repeat(300), `a${'你'.repeat(200)}`, '\u001b[31m\u0007\u009b', '\u2028', '🎉'.repeat(80)]) {

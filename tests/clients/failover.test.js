@@ -26,13 +26,12 @@ const OK_EVENTS = up.chatEvents(['a ', 'b'], {usage: false});
 const OK_STREAM = OK_EVENTS.map((value) => up.event(value)).join('');
 const answers = (request, socket) =>
   socket.write(JSON.parse(request.body).stream ? up.sse(OK_EVENTS) : up.jsonReply(up.chatReply()));
-const isProbe = (request) => request.path === '/health';
 
 // Two targets; whichever is asked first does `first`, every later request is answered.
 async function pairOf(t, first, {change = (config) => config, fields = [{}, {}], later = answers} = {}) {
   const asked = [];
   const handler = (name) => (request, socket) => {
-    if (isProbe(request)) return socket.write(up.jsonReply({}));
+    if (up.isProbe(request)) return socket.write(up.jsonReply({}));
     asked.push(name);
     return asked.length === 1 ? first(request, socket) : later(request, socket, name);
   };
@@ -230,6 +229,59 @@ describe('failover: health', {timeout: 240_000}, () => {
     assert.ok(bad.requests.length > 10, `${bad.requests.length}`);
   });
 
+  // A pair whose first target does `broken` until told otherwise; how often it was asked.
+  async function brokenPair(t, broken, change = failing) {
+    const bad = await upstreamOf(t, broken);
+    const good = await upstreamOf(t, answers);
+    const weir = await relayOf(t, [target(bad, {}, 'bad'), target(good, {}, 'good')], change);
+    return {weir, bad};
+  }
+
+  test('G1: streams that break in their middle count', async (t) => {
+    const {weir, bad} = await brokenPair(t, (request, socket) => {
+      preamble(socket);
+      socket.write(up.chunk(up.event(OK_EVENTS[1])));
+      setTimeout(() => up.reset(socket), 50);
+    });
+    let broken = 0;
+    for (let i = 0; i < 20; ++i) broken += (await ask(weir, streamBody())).text.includes('"error"') ? 1 : 0;
+    assert.equal(broken, 2);
+    assert.equal(bad.requests.length, 2);
+  });
+
+  test('G3: what is wrong with the request says nothing against the target', async (t) => {
+    const {weir, bad} = await brokenPair(t, fails(400, {message: 'no such parameter', type: 'invalid_request_error'}));
+    const statuses = [];
+    for (let i = 0; i < 30; ++i) statuses.push((await ask(weir, chatBody())).status);
+    assert.ok(bad.requests.length >= 10, `${bad.requests.length}`);
+    assert.equal(statuses.filter((status) => status === 400).length, bad.requests.length);
+  });
+
+  test('G4: back-pressure of an engine holds it for a moment and opens no breaker', async (t) => {
+    const full = {message: 'the queue is full', type: 'server_overloaded'};
+    const change = (config) => ({...config, failover: {failures: 1, open_ms: 60_000, retry_percent: 100}});
+    let first = true;
+    const {weir, bad} = await brokenPair(t, (request, socket) => {
+      const act = first ? fails(429, full) : answers;
+      first = false;
+      return act(request, socket);
+    }, change);
+    for (let i = 0; i < 10; ++i) assert.equal((await ask(weir, chatBody())).status, 200);
+    assert.equal(bad.requests.length, 1);
+    await up.sleep(1_200);
+    for (let i = 0; i < 20; ++i) assert.equal((await ask(weir, chatBody())).status, 200);
+    assert.ok(bad.requests.length > 3, `${bad.requests.length}`);
+  });
+
+  test('G7, G8: each failure counts once and for its own target, and holds from the next request on', async (t) => {
+    const change = (config) => ({...config, failover: {failures: 5, open_ms: 60_000, retry_percent: 100}});
+    const {weir, bad} = await brokenPair(t, fails(500, {message: 'broken'}), change);
+    for (let i = 0; i < 40; ++i) assert.equal((await ask(weir, chatBody())).status, 200);
+    assert.equal(bad.requests.length, 5);
+    assert.deepEqual(await counts(weir, 'weir_attempt_failures_total', 'kind'), {server_error: 5});
+    assert.equal((await weir.metric(/^weir_request_retries_total /))[0], 5);
+  });
+
   test('a pool is never emptied: the only target is used however it fails', async (t) => {
     const bad = await upstreamOf(t, fails(500, {message: 'broken'}));
     const weir = await relayOf(t, [target(bad)], failing);
@@ -260,7 +312,7 @@ describe('failover: health', {timeout: 240_000}, () => {
     const replies = await Promise.all(Array.from({length: 12}, () => ask(weir, streamBody())));
     const took = performance.now() - begun;
     for (const reply of replies) assertStream(reply, OK_STREAM);
-    const waited = frozen.requests.filter((request) => !isProbe(request)).length;
+    const waited = frozen.requests.filter((request) => !up.isProbe(request)).length;
     assert.ok(waited > 0);
     assert.ok(took < 3_000, `${took} ms`);
     const all = await counts(weir, 'weir_attempt_failures_total', 'kind');
@@ -269,16 +321,16 @@ describe('failover: health', {timeout: 240_000}, () => {
 
   test('a target that works long on a prompt and answers probes is waited for', async (t) => {
     const slow = await upstreamOf(t, (request, socket) => {
-      if (isProbe(request)) return socket.write(up.jsonReply({error: 'no such path'}, {status: 404}));
+      if (up.isProbe(request)) return socket.write(up.jsonReply({error: 'no such path'}, {status: 404}));
       return void setTimeout(() => answers(request, socket), 3_500);
     });
     const other = await upstreamOf(t, (request, socket) => {
-      if (isProbe(request)) return socket.write(up.jsonReply({}));
+      if (up.isProbe(request)) return socket.write(up.jsonReply({}));
       return void setTimeout(() => answers(request, socket), 3_500);
     });
     const weir = await relayOf(t, [target(slow, {}, 'r1'), target(other, {}, 'r2')]);
     assertStream(await ask(weir, streamBody()), OK_STREAM);
     assert.equal((await weir.metric(/^weir_request_retries_total/))[0], 0);
-    await eventually('probes', () => [...slow.requests, ...other.requests].some(isProbe));
+    await eventually('probes', () => [...slow.requests, ...other.requests].some(up.isProbe));
   });
 });

@@ -83,6 +83,23 @@ TEST_CASE("nobody waits longer than the bound, nor for a target of unknown speed
   CHECK(place_all(targets, {request(100)}, {}).size() == 1);
 }
 
+TEST_CASE("where all that could serve a request are full it waits, unless its policy does not") {
+  auto targets = replicas(2);
+  targets[0].full = targets[1].full = true;
+  CHECK(place_all(targets, {request(100, 29)}, {}).empty());
+  auto placed = place_next(targets, std::vector{request(100, 31)}, {});
+  REQUIRE(placed);
+  CHECK(placed->made.picked == decision::k_none);
+  targets[1].full = false;
+  CHECK(place_all(targets, {request(100)}, {}) == std::vector<std::string>{"0>1"});
+  targets[1].full = true;
+  auto r = request(100);
+  r.how.kind = policy_kind::latency;
+  placed = place_next(targets, std::vector{r}, {});
+  REQUIRE(placed);
+  CHECK(placed->made.candidates[0].why == verdict::at_capacity);
+}
+
 TEST_CASE("policies that compare do not wait") {
   for (const auto kind : {policy_kind::latency, policy_kind::cost, policy_kind::least_pending,
                           policy_kind::prefix_greedy, policy_kind::round_robin, policy_kind::random}) {
@@ -133,6 +150,28 @@ TEST_CASE("pending work shrinks while its head runs, and only by the head") {
   work.done(b, 15);
   CHECK(work.tokens(1000, 15) == 0);
   CHECK(work.requests() == 0);
+}
+
+TEST_CASE("a target of which nothing comes is late, whatever it was given, until something does") {
+  pending_work work;
+  CHECK(work.overdue_s(1000, 0.1, 5) == 0);
+  const auto first = work.dispatched(400, 10);
+  work.dispatched(100, 10.5);
+  CHECK(work.overdue_s(1000, 0.1, 11) == 0);  // 0.4 s of work and 0.1 s, twice, and 50 ms
+  CHECK(work.overdue_s(1000, 0.1, 13) == Approx(1.95));
+  CHECK(work.overdue_s(0, 0.1, 13) == 0);
+  work.done(first, 13);
+  CHECK(work.overdue_s(1000, 0.1, 13.3) == 0);
+  CHECK(work.overdue_s(1000, 0.1, 14) == Approx(0.55));
+  const auto third = work.dispatched(100, 14);
+  work.done(third, 14.1);  // it works, though on others
+  CHECK(work.overdue_s(1000, 0.1, 14.2) == 0);
+}
+
+TEST_CASE("a request whose first token is not told makes no target late") {
+  pending_work work;
+  work.dispatched(100, 10, false);
+  CHECK(work.overdue_s(1000, 0.1, 60) == 0);
 }
 
 TEST_CASE("pending work of requests that end out of order") {

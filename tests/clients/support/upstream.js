@@ -205,6 +205,9 @@ export function head(status = 200, fields = {}, reason = 'Reason') {
   return `HTTP/1.1 ${status} ${reason}\r\n${lines.join('')}\r\n`;
 }
 
+// Whether weir only asks if somebody is there.
+export const isProbe = (request) => request.path === '/health';
+
 export function jsonReply(value, {status = 200, fields = {}} = {}) {
   const body = Buffer.from(typeof value === 'string' ? value : JSON.stringify(value));
   const all = {'content-type': 'application/json', 'content-length': body.length, ...fields};

@@ -105,6 +105,7 @@ TEST_CASE("a full queue sheds shadow, batch, low priority; the newest of the ful
   for (const auto& r : rows) {
     INFO(r.what);
     const auto out = admit(r.newcomer, r.waiting, k_rate, full, 1);
+    CHECK_FALSE(surely_fits(r.newcomer, r.waiting.size(), 0, k_rate, full));
     CHECK(out.why == r.why);
     CHECK(out.victim == r.victim);
     CHECK(out.retry_after_s >= 1);
