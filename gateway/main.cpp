@@ -33,6 +33,9 @@ int main(int argc, char** argv) {
       "  weir chat \"What is the capital of Kenya?\"      one answer in the terminal, no server needed\n"
       "  weir serve --config F --check                  report every fault of a configuration\n"
       "  weir explain request.json                      where a running weir would send it, and why\n"
+      "Paths under /v1: chat/completions, completions, responses, embeddings, messages, "
+      "messages/count_tokens,\n"
+      "tokenize, models.\n"
       "Exit codes: 0 done, 1 failed, 2 bad configuration or arguments, 3 a drain cut running requests.");
   app.set_version_flag("--version", std::string("weir ") + k_version);
   app.require_subcommand(1);

@@ -69,9 +69,12 @@ bool is_busy(const target_view& target, double ahead_tokens, const placement_ter
 }
 
 // Whether somebody would serve it as soon as another request ends there.
-bool gets_free(const decision& made) noexcept {
-  return std::any_of(made.candidates.begin(), made.candidates.end(),
-                     [](const candidate& c) { return c.why == verdict::at_capacity; });
+bool gets_free(const decision& made, std::span<const target_view> targets,
+               const overflow_terms& overflow) noexcept {
+  for (std::size_t i = 0; i < targets.size(); ++i) {
+    if (made.candidates[i].why == verdict::at_capacity && may_serve(targets[i], overflow)) return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -106,7 +109,8 @@ std::optional<placed> place_next(std::span<const target_view> targets,
     }
     auto made = route(r.facts, views, r.prefixes, r.how, r.overflow, r.seed, ahead);
     if (made.picked == decision::k_none) {
-      if (gets_free(made) && may_wait(r.how.kind) && r.waited_s < terms.hold_max_s) continue;
+      if (gets_free(made, views, r.overflow) && may_wait(r.how.kind) && r.waited_s < terms.hold_max_s)
+        continue;
       return placed{i, std::move(made)};
     }
     const auto& target = targets[made.picked];

@@ -62,6 +62,7 @@ verdict check_eligibility(const request_facts& facts, const target_view& target)
   if (target.excluded) return verdict::rule;
   if (facts.local_only && target.kind == target_kind::hosted) return verdict::residency;
   if (!target.ready) return verdict::not_ready;
+  if ((target.endpoints & set_of(facts.asks)) == 0) return verdict::no_endpoint;
   if (facts.needs_image && !target.takes_images) return verdict::no_images;
   if (facts.needs_structured_output && !target.structured_output) return verdict::no_structured_output;
   if (facts.needs_forced_tool && !target.forced_tools) return verdict::no_forced_tools;
@@ -76,6 +77,11 @@ verdict check_eligibility(const request_facts& facts, const target_view& target)
   if (target.set_aside == aside::warming) return verdict::warming;
   if (target.full) return verdict::at_capacity;
   return verdict::eligible;
+}
+
+bool may_serve(const target_view& target, const overflow_terms& overflow) noexcept {
+  return serves_first(target, overflow) || (overflow.engine && target.kind == target_kind::engine) ||
+         (overflow.hosted && target.kind == target_kind::hosted);
 }
 
 decision route(const request_facts& facts, std::span<const target_view> targets,

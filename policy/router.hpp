@@ -26,6 +26,9 @@ struct overflow_terms {
 // Why a target cannot serve, or verdict::eligible.
 verdict check_eligibility(const request_facts& facts, const target_view& target) noexcept;
 
+// Whether requests may go there at all, first or by overflow.
+bool may_serve(const target_view& target, const overflow_terms& overflow) noexcept;
+
 // One decision. `prefixes` is empty or as long as `targets`; `seed` breaks ties, and counts the decisions of
 // a model for round robin. `ahead_tokens`, empty or as long as `targets`, is work that would run before this
 // request and is not in the targets' load. With none eligible, picked is k_none and the candidates say why.

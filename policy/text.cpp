@@ -12,6 +12,8 @@ std::string_view to_text(verdict why) noexcept {
       return "not_ready";
     case verdict::at_capacity:
       return "at_capacity";
+    case verdict::no_endpoint:
+      return "no_endpoint";
     case verdict::no_images:
       return "no_images";
     case verdict::no_structured_output:
@@ -32,6 +34,20 @@ std::string_view to_text(verdict why) noexcept {
       return "warming";
     case verdict::overflow_only:
       return "overflow_only";
+  }
+  return "unknown";
+}
+
+std::string_view to_text(endpoint of) noexcept {
+  switch (of) {
+    case endpoint::chat:
+      return "chat";
+    case endpoint::completions:
+      return "completions";
+    case endpoint::embeddings:
+      return "embeddings";
+    case endpoint::responses:
+      return "responses";
   }
   return "unknown";
 }

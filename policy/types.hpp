@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <string_view>
 #include <vector>
 
@@ -11,8 +12,18 @@ namespace weir::policy {
 
 inline constexpr std::size_t k_no_target = static_cast<std::size_t>(-1);
 
+// The parts of the API that a target may speak or not.
+enum class endpoint : std::uint8_t { chat, completions, embeddings, responses };
+
+// One bit for each endpoint.
+using endpoint_set = std::uint8_t;
+constexpr endpoint_set set_of(endpoint one) noexcept {
+  return static_cast<endpoint_set>(1U << static_cast<unsigned>(one));
+}
+
 // What a request needs of a target.
 struct request_facts {
+  endpoint asks = endpoint::chat;
   std::int64_t prompt_tokens = 0;           // 0 = not known yet
   bool prompt_is_estimate = false;          // then it rules no target out
   std::int64_t output_tokens_min = 1;       // tokens that must fit behind the prompt
@@ -62,10 +73,11 @@ struct target_view {
   target_kind kind = target_kind::replica;
   std::int64_t context_tokens = 0;  // 0 = not known
   bool ready = false;
-  bool full = false;              // at its limit of requests at once
-  std::int32_t requests_max = 0;  // that limit; 0: none
-  bool excluded = false;          // by an operator's rule
+  bool full = false;                                                    // at its limit of requests at once
+  std::int32_t free_places = std::numeric_limits<std::int32_t>::max();  // up to that limit
+  bool excluded = false;                                                // by an operator's rule
   aside set_aside = aside::no;
+  endpoint_set endpoints = set_of(endpoint::chat) | set_of(endpoint::completions);
   bool takes_images = false;
   bool structured_output = false;
   bool forced_tools = false;
@@ -91,6 +103,7 @@ enum class verdict : std::uint8_t {
   eligible,              // could serve, another was picked
   not_ready,             // loading, failed or draining
   at_capacity,           // as many requests run as it takes
+  no_endpoint,           // the target does not speak this part of the API
   no_images,             // the request holds images, the target takes none
   no_structured_output,  // the target cannot guarantee a JSON format
   no_forced_tools,       // the target cannot guarantee a tool call
@@ -123,6 +136,7 @@ struct decision {
 };
 
 std::string_view to_text(verdict why) noexcept;
+std::string_view to_text(endpoint of) noexcept;
 std::string_view to_text(evidence from) noexcept;
 
 }  // namespace weir::policy

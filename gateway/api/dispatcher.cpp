@@ -6,6 +6,7 @@
 
 #include "gateway/admin/access.hpp"
 #include "gateway/api/error_body.hpp"
+#include "gateway/api/messages_exchange.hpp"
 
 namespace weir::gateway::api {
 
@@ -13,9 +14,10 @@ namespace {
 
 using boost::beast::http::verb;
 
-task<void> refuse(http::exchange& ex, observe::request_probe& probe, error e, std::string allow) {
+task<void> refuse(http::exchange& ex, observe::request_probe& probe, error e, error_shape shape,
+                  std::string allow = {}) {
   probe.set_outcome(info(e.code).code);
-  auto reply = error_reply(e);
+  auto reply = shape == error_shape::messages ? messages_error_reply(e, ex.request_id()) : error_reply(e);
   if (!allow.empty()) reply.headers.emplace_back("allow", std::move(allow));
   co_await ex.send(std::move(reply));
 }
@@ -35,6 +37,7 @@ endpoint_dispatcher::match endpoint_dispatcher::find(const http::request_head& h
   for (const auto& e : endpoints_) {
     const auto part = match_path(e.path, head.path);
     if (!part) continue;
+    out.errors = e.errors;
     out.allow += out.allow.empty() ? "" : ", ";
     out.allow += boost::beast::http::to_string(e.method);
     if (e.method == verb::get) out.allow += ", HEAD";
@@ -81,31 +84,31 @@ task<void> endpoint_dispatcher::serve(http::exchange& ex) {
   const auto& head = ex.head();
   if (admin_) {
     if (auto meant = admin::check_host(head, snap->config.admin_access.hosts); !meant) {
-      co_await refuse(ex, probe, std::move(meant.error()), std::string());
+      co_await refuse(ex, probe, std::move(meant.error()), error_shape::chat);
       co_return;
     }
   }
   auto found = find(head);
   if (found.route == nullptr) {
     error e = no_route(head, found.allow);
-    co_await refuse(ex, probe, std::move(e), std::move(found.allow));
+    co_await refuse(ex, probe, std::move(e), found.errors, std::move(found.allow));
     co_return;
   }
   probe.set_endpoint(found.route->label);
   if (head.has_body && (found.route->method == verb::get || found.route->method == verb::delete_)) {
     error e{errc::bad_request, "this path takes no request body", {}};
-    co_await refuse(ex, probe, std::move(e), std::string());
+    co_await refuse(ex, probe, std::move(e), found.errors);
     co_return;
   }
   if (admin_) {
     if (auto allowed = admin::check_origin(head, snap->config.admin_access.hosts); !allowed) {
-      co_await refuse(ex, probe, std::move(allowed.error()), std::string());
+      co_await refuse(ex, probe, std::move(allowed.error()), found.errors);
       co_return;
     }
   }
   auto caller = admit(ex, *found.route, *snap);
   if (!caller) {
-    co_await refuse(ex, probe, std::move(caller.error()), std::string());
+    co_await refuse(ex, probe, std::move(caller.error()), found.errors);
     co_return;
   }
   probe.set_key(caller->name);

@@ -27,7 +27,8 @@ class endpoint_dispatcher final : public http::dispatcher {
   struct match {
     const endpoint* route = nullptr;  // null: no such path, or not with this method
     std::string_view path_part;
-    std::string allow;  // methods of the path, empty when there is no such path
+    error_shape errors = error_shape::chat;  // of the path
+    std::string allow;                       // methods of the path, empty when there is no such path
   };
   match find(const http::request_head& head) const;
   // The caller, or why the request is not served.

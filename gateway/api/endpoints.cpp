@@ -13,6 +13,13 @@ using boost::beast::http::verb;
 constexpr std::array k_api{
     endpoint{"/v1/chat/completions", verb::post, access::key, "chat_completions", &serve_chat},
     endpoint{"/v1/completions", verb::post, access::key, "completions", &serve_completions},
+    endpoint{"/v1/embeddings", verb::post, access::key, "embeddings", &serve_embeddings},
+    endpoint{"/v1/responses", verb::post, access::key, "responses", &serve_responses},
+    endpoint{"/v1/messages", verb::post, access::key, "messages", &serve_messages, error_shape::messages},
+    endpoint{"/v1/messages/count_tokens", verb::post, access::key, "count_tokens", &serve_count_tokens,
+             error_shape::messages},
+    endpoint{"/v1/tokenize", verb::post, access::key, "tokenize", &serve_tokenize},
+    endpoint{"/tokenize", verb::post, access::key, "tokenize", &serve_tokenize},
     endpoint{"/v1/models", verb::get, access::key, "models", &serve_models},
     endpoint{"/v1/models/{model...}", verb::get, access::key, "model", &serve_model},
     endpoint{"/healthz", verb::get, access::open, "healthz", &serve_health},

@@ -43,6 +43,9 @@ enum class access {
   admin_if_set,  // the admin key where one is configured; else whoever reaches the listener
 };
 
+// How a path's clients read errors.
+enum class error_shape { chat, messages };
+
 struct endpoint {
   // Literal, but for one {part}: a segment, or {rest...}: all that follows.
   std::string_view path;
@@ -50,6 +53,7 @@ struct endpoint {
   access needs;
   std::string_view label;  // in metrics and logs
   handler serve;
+  error_shape errors = error_shape::chat;
 };
 
 std::span<const endpoint> api_endpoints() noexcept;
@@ -60,6 +64,11 @@ std::optional<std::string_view> match_path(std::string_view pattern, std::string
 
 task<void> serve_chat(request_context& context);
 task<void> serve_completions(request_context& context);
+task<void> serve_embeddings(request_context& context);
+task<void> serve_responses(request_context& context);
+task<void> serve_messages(request_context& context);
+task<void> serve_count_tokens(request_context& context);
+task<void> serve_tokenize(request_context& context);
 task<void> serve_models(request_context& context);
 task<void> serve_model(request_context& context);
 task<void> serve_health(request_context& context);

@@ -4,6 +4,7 @@
 
 #include "gateway/api/endpoints.hpp"
 #include "gateway/api/generation_call.hpp"
+#include "gateway/api/serve_call.hpp"
 #include "gateway/relay/relay.hpp"
 
 namespace weir::gateway::api {
@@ -29,6 +30,12 @@ task<void> serve_generation(request_context& context, generation_kind kind, std:
     co_return;
   }
   auto call = read_generation_call(kind, std::move(*body));
+  co_await serve_call(context, std::move(call), id_prefix);
+}
+
+}  // namespace
+
+task<void> serve_call(request_context& context, result<generation_call> call, std::string_view id_prefix) {
   if (!call) {
     co_await relay::refuse(context, call.error());
     co_return;
@@ -38,10 +45,16 @@ task<void> serve_generation(request_context& context, generation_kind kind, std:
   co_await relay::relay_call(context, std::move(shared), id_prefix);
 }
 
-}  // namespace
-
 task<void> serve_chat(request_context& context) {
   co_await serve_generation(context, generation_kind::chat, "chatcmpl-");
+}
+
+task<void> serve_embeddings(request_context& context) {
+  co_await serve_generation(context, generation_kind::embeddings, "embd-");
+}
+
+task<void> serve_responses(request_context& context) {
+  co_await serve_generation(context, generation_kind::responses, "resp_");
 }
 
 task<void> serve_completions(request_context& context) {

@@ -20,7 +20,7 @@ constexpr std::int64_t k_count_max = std::int64_t{1} << 31;  // nobody means mor
 
 bool names_media(std::string_view word) {
   return word.find("image") != word.npos || word.find("video") != word.npos ||
-         word.find("audio") != word.npos;
+         word.find("audio") != word.npos || word == "input_file";
 }
 
 // vLLM takes a part without a type by its other key.
@@ -43,8 +43,8 @@ void read_parts(object message, generation_call& out) {
   }
 }
 
-void read_messages(const field_reader& in, generation_call& out) {
-  const auto value = in.find("messages");
+void read_messages(const field_reader& in, std::string_view key, generation_call& out) {
+  const auto value = in.find(key);
   simdjson::dom::array messages;
   if (!value || value->get(messages)) return;
   for (const auto entry : messages) {
@@ -54,7 +54,11 @@ void read_messages(const field_reader& in, generation_call& out) {
 }
 
 bool wants_json(const field_reader& in) {
-  const auto format = in.find("response_format");
+  auto format = in.find("response_format");
+  simdjson::dom::object text;  // of the responses API
+  element inner;
+  const auto holder = in.find("text");
+  if (holder && !holder->get(text) && !text.at_key("format").get(inner)) format = inner;
   std::string_view type;
   return format && !format->at_key("type").get(type) && (type == "json_object" || type == "json_schema");
 }
@@ -111,7 +115,9 @@ void read_extent(object root, field_reader& in, generation_call& out) {
     // A completion of nothing scores its prompt.
     const bool bounds = count > 0 || (count == 0 && !chat && !value.is_null());
     if (!bounds) out.loose_fields.push_back(key);
-    const bool is_known = key == "max_tokens" || (chat && key == "max_completion_tokens");
+    const bool is_known = out.kind == generation_kind::responses
+                              ? key == "max_output_tokens"
+                              : key == "max_tokens" || (chat && key == "max_completion_tokens");
     out.output_bounded = out.output_bounded || (bounds && is_known);
   }
   out.output_bounded = out.output_bounded && out.loose_fields.empty();
@@ -120,10 +126,53 @@ void read_extent(object root, field_reader& in, generation_call& out) {
   out.choices = std::min(each * prompts_in(in), k_count_max);
 }
 
+// What a target would keep between requests is no target's that the next request may go to, and what it would
+// do by itself, such as asking a host that the client names, is not bounded by tokens.
+void check_stateless(field_reader& in) {
+  static constexpr std::string_view k_own_tools[] = {"function", "custom", "local_shell", "apply_patch"};
+  for (const std::string_view key : {"previous_response_id", "conversation", "prompt"}) {
+    if (in.find(key)) in.fail(key, "is not kept here; send the whole conversation as 'input'");
+  }
+  bool background = false;
+  in.flag("background", background);
+  if (background) in.fail("background", "answers are not kept here; leave it out");
+  simdjson::dom::array tools;
+  const auto declared = in.find("tools");
+  if (!declared || declared->get(tools)) return;
+  for (const auto tool : tools) {
+    std::string_view type;
+    if (tool.at_key("type").get(type)) type = {};
+    if (std::find(std::begin(k_own_tools), std::end(k_own_tools), type) == std::end(k_own_tools)) {
+      in.fail("tools", "may be of type function, custom, local_shell or apply_patch here");
+    }
+  }
+}
+
+policy::endpoint asked_of(generation_kind kind) noexcept {
+  switch (kind) {
+    case generation_kind::chat:
+      return policy::endpoint::chat;
+    case generation_kind::completions:
+      return policy::endpoint::completions;
+    case generation_kind::embeddings:
+      return policy::endpoint::embeddings;
+    case generation_kind::responses:
+      return policy::endpoint::responses;
+  }
+  return policy::endpoint::chat;
+}
+
 void read_call(object root, generation_call& out, std::optional<error>& fault) {
   field_reader in(root);
   in.text("model", out.model);
   if (in.ok() && out.model.empty()) in.fail("model", "is required: the name of a model from GET /v1/models");
+  if (out.kind == generation_kind::embeddings) {
+    if (in.ok() && !in.find("input")) in.fail("input", "is required: the text to embed");
+    out.facts.asks = policy::endpoint::embeddings;
+    out.output_bounded = true;
+    fault = in.first_error();
+    return;
+  }
   in.flag("stream", out.stream);
   if (const auto options = in.object("stream_options")) {
     field_reader inner(*options, "stream_options");
@@ -134,6 +183,8 @@ void read_call(object root, generation_call& out, std::optional<error>& fault) {
   if (out.cache_salt.size() > k_cache_salt_bytes_max) {
     in.fail("cache_salt", fmt::format("may hold at most {} bytes", k_cache_salt_bytes_max));
   }
+  out.facts.asks = asked_of(out.kind);
+  if (out.kind == generation_kind::responses) out.include_usage = true;  // it always comes, within the answer
   read_extent(root, in, out);
   std::string_view session;
   if (const auto named = in.find("prompt_cache_key"); named && !named->get(session)) {
@@ -142,7 +193,8 @@ void read_call(object root, generation_call& out, std::optional<error>& fault) {
   simdjson::dom::array tools;
   const auto declared = in.find("tools");
   out.has_tools = declared && !declared->get(tools) && tools.size() > 0;
-  read_messages(in, out);
+  read_messages(in, out.kind == generation_kind::responses ? "input" : "messages", out);
+  if (out.kind == generation_kind::responses) check_stateless(in);
   out.facts.needs_structured_output = wants_json(in);
   out.facts.needs_forced_tool = forces_tool(in);
   fault = in.first_error();

@@ -1,7 +1,7 @@
-// A generation request as the gateway itself needs it: the body as it came, which model it asks for, whether
-// it streams, and what a target must be able to do. Lenient on purpose: what a replica may understand and the
-// gateway does not is the replica's to judge; but for what bounds the cost, which all must read alike. The
-// embedded engine reads the same body strictly (chat_types.hpp, completion_types.hpp). Values; any thread.
+// A generation or embeddings request as the gateway needs it: the body as it came, which model it asks,
+// whether it streams, and what a target must be able to do. Lenient on purpose: what a replica may understand
+// and the gateway does not is the replica's to judge; but for what bounds the cost, which all must read
+// alike. The embedded engine reads it strictly (chat_types.hpp, completion_types.hpp). Values; any thread.
 #pragma once
 
 #include <string>
@@ -16,7 +16,7 @@ namespace weir::gateway::api {
 inline constexpr std::size_t k_cache_salt_bytes_max = 1024;
 inline constexpr std::size_t k_session_bytes_max = 512;
 
-enum class generation_kind { chat, completions };
+enum class generation_kind { chat, completions, embeddings, responses };
 
 struct generation_call {
   generation_kind kind = generation_kind::chat;

@@ -104,7 +104,7 @@ struct engine_target_config {
   friend bool operator==(const engine_target_config&, const engine_target_config&) = default;
 };
 
-// A replica or hosted API that speaks OpenAI's wire. A time of 0 takes the value of limits.
+// A replica or hosted API over HTTP. A time of 0 takes the value of limits.
 struct http_target_config {
   std::string base_url;                // https://host:8000/v1
   std::string model;                   // the name it serves under; empty: the name of our model
@@ -116,6 +116,11 @@ struct http_target_config {
   std::int64_t request_timeout_ms = 0;
   std::int64_t first_token_timeout_ms = 0;
   std::int64_t inter_token_timeout_ms = 0;
+  std::string dialect = "openai";      // openai | vllm | moonshot | anthropic
+  std::vector<std::string> endpoints;  // of chat, completions, embeddings, responses; empty: as the dialect
+  std::int64_t max_tokens = 4096;      // dialect anthropic: where the client names no number
+  std::string thinking = "adaptive";   // dialect anthropic: adaptive | budget
+  bool sampling = true;                // dialect anthropic: the model takes temperature, top_p and top_k
   std::string probe_path = "/health";  // asked of a target that is silent; any answer will do
   std::int64_t context_tokens = 0;     // 0 = not known: the target judges
   bool images = true;

@@ -67,6 +67,11 @@ void read_limits(map_reader& in, limits_config& out) {
 void read_http_target(map_reader& in, http_target_config& out) {
   in.text("base_url", out.base_url);
   in.text("model", out.model);
+  in.choice("dialect", out.dialect, {"openai", "vllm", "moonshot", "anthropic"});
+  in.text_list("endpoints", out.endpoints);
+  in.integer("max_tokens", out.max_tokens, {1, 1 << 24});
+  in.choice("thinking", out.thinking, {"adaptive", "budget"});
+  in.flag("sampling", out.sampling);
   in.file_path("api_key_file", out.api_key_file);
   in.file_path("ca_file", out.ca_file);
   in.integer("connections", out.connections, {1, 1'000'000});

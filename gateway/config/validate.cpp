@@ -126,8 +126,31 @@ class checker {
       fail(t.at, key + ".base_url", url.error());
     }
     if (!t.http.model.empty()) check_name(t.http.model, t.at, key + ".model");
+    check_dialect(t, key);
     check_file(t.http.api_key_file, t.at, key + ".api_key_file");
     check_file(t.http.ca_file, t.at, key + ".ca_file");
+  }
+
+  void check_dialect(const target_config& t, const std::string& key) {
+    static constexpr std::string_view k_known[] = {"chat", "completions", "embeddings", "responses"};
+    const bool messages = t.http.dialect == "anthropic";
+    for (const auto& name : t.http.endpoints) {
+      if (std::find(std::begin(k_known), std::end(k_known), name) == std::end(k_known)) {
+        fail(t.at, key + ".endpoints",
+             fmt::format("'{}' is none of chat, completions, embeddings, responses", name));
+      } else if (messages && name != "chat") {
+        fail(t.at, key + ".endpoints", fmt::format("'{}' cannot be said in dialect anthropic", name));
+      }
+    }
+    const http_target_config defaults;
+    const auto belongs = [&](bool is_default, std::string_view field) {
+      if (!messages && !is_default) {
+        fail(t.at, fmt::format("{}.{}", key, field), "belongs to targets of dialect anthropic");
+      }
+    };
+    belongs(t.http.max_tokens == defaults.max_tokens, "max_tokens");
+    belongs(t.http.thinking == defaults.thinking, "thinking");
+    belongs(t.http.sampling == defaults.sampling, "sampling");
   }
 
   void check_models() {

@@ -6,6 +6,7 @@
 #include <boost/asio/post.hpp>
 #include <chrono>
 #include <limits>
+#include <utility>
 
 #include "gateway/auth/authenticate.hpp"
 #include "gateway/awaited.hpp"
@@ -94,6 +95,15 @@ error too_many_tokens(const auth::key_limits& limits, std::int64_t units, std::i
                  to_ms(retry_ns));
 }
 
+policy::limits::usd_nano dearest(const need& most) noexcept {
+  policy::limits::usd_nano amount = 0;
+  for (const auto& target : most.dearest) {
+    amount = std::max(
+        amount, policy::limits::price_at_most(most.prompt_tokens, most.output_tokens, target.tiers).amount);
+  }
+  return amount;
+}
+
 }  // namespace
 
 // Reaches the exchange only while it lives, and only on its thread.
@@ -118,9 +128,7 @@ ticket::~ticket() {
   if (revocation_) revocation_->exchange = nullptr;
   if (entered_) account_->leave(*this);
   settle_tokens(earlier_tokens_ + used().total());
-  if (!reservation_) return;
-  money_->settle(*reservation_, cost().amount);
-  if (shared_) shared_->settled_money();
+  settle_money();
 }
 
 void ticket::end_soon() noexcept {
@@ -209,7 +217,7 @@ task<result<void>> ticket::take_tokens(const need& most) {
   output_tokens_ = most.output_tokens;
   if (account_ == nullptr) co_return result<void>{};
   result<void> taken = co_await take_of_minute(most.prompt_tokens + most.output_tokens);
-  if (taken && has_budget()) taken = co_await reserve_money(most);
+  if (taken && has_budget()) taken = co_await reserve_money(dearest(most));
   if (!taken && most.estimate && taken.error().code != errc::ledger_unavailable) {
     taken.error().message += "; the gateway has no tokenizer for this model and counts a token for each byte";
   }
@@ -233,20 +241,31 @@ task<result<ledger::reservation_id>> ticket::reserve(policy::limits::usd_nano am
   co_return std::unexpected(std::move(e));
 }
 
-task<result<void>> ticket::reserve_money(const need& most) {
+task<result<void>> ticket::reserve_money(policy::limits::usd_nano amount) {
   if (money_ == nullptr) co_return std::unexpected(ledger_away());
-  policy::limits::usd_nano amount = 0;
-  for (const auto& target : most.dearest) {
-    amount = std::max(
-        amount, policy::limits::price_at_most(most.prompt_tokens, most.output_tokens, target.tiers).amount);
-  }
   awaited<std::expected<void, ledger::fault>> committed(executor_);
   result<ledger::reservation_id> reserved = co_await reserve(amount, committed.giver());
   if (!reserved) co_return std::unexpected(std::move(reserved.error()));
   reservation_ = *reserved;
+  reserved_ = amount;
   const auto outcome = co_await committed.wait(k_commit_wait);
   if (!outcome || !*outcome) co_return std::unexpected(ledger_away());
   co_return result<void>{};
+}
+
+void ticket::settle_money() noexcept {
+  if (!reservation_) return;
+  const auto spent = cost().amount;
+  money_->settle(*std::exchange(reservation_, std::nullopt), spent - settled_);
+  settled_ = spent;
+  if (shared_) shared_->settled_money();
+}
+
+task<result<void>> ticket::renew() {
+  if (!has_budget() || (reservation_ && cost().amount == settled_)) co_return result<void>{};
+  settle_money();
+  result<void> again = co_await reserve_money(reserved_);
+  co_return again;
 }
 
 bool* ticket::sending(const target_prices& prices) noexcept {

@@ -76,6 +76,9 @@ class ticket final : public running_request {
   // Whether the key has a budget: then the target must not answer with more than was reserved.
   bool has_budget() const noexcept { return terms_.limits.has_budget(); }
 
+  // Before a target is tried behind one that worked: what that one used is settled, and as much as before set
+  // aside anew. An error: the request must not be sent again.
+  task<result<void>> renew();
   // The next target to try; what those before it worked at stays charged. `prices`: its own; outlive the
   // ticket. The result is for upstream::dispatch::sent.
   bool* sending(const target_prices& prices) noexcept;
@@ -101,7 +104,8 @@ class ticket final : public running_request {
   task<result<bool>> take_shared_request();
   task<result<bool>> take_shared_tokens(std::int64_t units);
   task<result<void>> take_of_minute(std::int64_t units);
-  task<result<void>> reserve_money(const need& most);
+  task<result<void>> reserve_money(policy::limits::usd_nano amount);
+  void settle_money() noexcept;
   task<result<ledger::reservation_id>> reserve(policy::limits::usd_nano amount,
                                                ledger::copyable_done committed);
   policy::limits::usage used() const noexcept;
@@ -127,6 +131,8 @@ class ticket final : public running_request {
   policy::limits::charge earlier_cost_;
   std::optional<policy::limits::taken> tokens_;
   std::optional<ledger::reservation_id> reservation_;
+  policy::limits::usd_nano reserved_ = 0;  // by it, or the one before
+  policy::limits::usd_nano settled_ = 0;   // of cost(), with reservations before it
   std::optional<policy::limits::level> request_level_;
   std::optional<policy::limits::level> token_level_;
 };

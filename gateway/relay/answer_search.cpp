@@ -22,7 +22,8 @@ using std::chrono::steady_clock;
 
 constexpr std::int64_t k_ns_per_ms = 1'000'000;
 constexpr std::int64_t k_ns_per_s = 1'000'000'000;
-constexpr std::int64_t k_retry_after_s_max = 24 * 3600;
+constexpr std::int64_t k_retry_after_s_max = 300;  // as long as a breaker holds a target
+constexpr int k_too_large_status = 413;
 constexpr int k_unavailable_status = 503;
 
 std::int64_t to_ns(upstream::time_point at) noexcept {
@@ -97,6 +98,10 @@ task<std::expected<answer, refusal>> answer_search::run() {
 }
 
 task<answer_search::action> answer_search::pick() {
+  if (plan_.begun() > 0) {
+    const result<void> renewed = co_await request_.ticket.renew();
+    if (!renewed) co_return plan_.none_placed(0, now_ns());
+  }
   const auto by = plan_.begun() == 0 ? placed_by_ : deadline_;
   auto placed = co_await router_.place(*request_.call, request_.context.caller, request_.prompt, by, plan_);
   if (!placed) {
@@ -129,12 +134,17 @@ task<answer_search::action> answer_search::try_target(int id) {
                               .deadline = deadline,
                               .may_move = router_.targets().size() > 1 && plan_.begun() < attempts_max_,
                               .sent = ticket.sending(request_.entry.prices[attempt_->target_index()])};
+  attempt_->starts();
   auto started = co_await target.start(std::move(dispatch));
+  if (!started && started.error().how == ending::no_place) {
+    attempt_.reset();
+    co_return plan_.unplaced(id);
+  }
   if (!started) co_return failed(id, std::move(started.error()));
   response_ = std::move(*started);
   const auto piece = co_await response_->next(deadline);
+  ticket.note(response_->usage(), response_->shown());
   if (piece) {
-    ticket.note(response_->usage(), response_->shown());
     first_ = *piece;
     co_return plan_.content(id, now_ns());
   }
@@ -175,7 +185,13 @@ answer_search::action answer_search::failed(int id, upstream::attempt_failure fa
                                                 .retry_after_ns = after_ns});
   const auto& traits = policy::failover::traits_of(kind);
   // Where there is no other target, its own answer says more than ours would.
-  const bool holds = traits.holds_target && router_.targets().size() > 1;
+  const bool is_busy =
+      traits.holds_target && failure.status != k_too_large_status;  // else it is this request
+  const bool holds = is_busy && router_.targets().size() > 1;
+  // What is between the target and us stays there.
+  if (failure.how == ending::error_event && (traits.holds_target || traits.takes_key_out)) {
+    failure.why.message = fmt::format("target '{}' takes no request for now", attempt_->choice().name);
+  }
   attempt_->failed(traits.breaker, !holds ? 0 : after_ns > 0 ? after_ns : k_ns_per_s);
   const bool has_other_key = traits.takes_key_out && response_ && response_->key_refused();
   request_.context.state.metrics.route().failures[static_cast<std::size_t>(kind)]->Increment();

@@ -61,11 +61,13 @@ std::optional<api::token_usage> read_usage(object from) {
   object usage;
   if (from.at_key("usage").get(usage)) return std::nullopt;
   api::token_usage out;
-  out.prompt_tokens = count_of(usage, "prompt_tokens", -1);
-  out.completion_tokens = count_of(usage, "completion_tokens", -1);
+  // The responses API has other names for the same counts.
+  out.prompt_tokens = count_of(usage, "prompt_tokens", count_of(usage, "input_tokens", -1));
+  out.completion_tokens = count_of(usage, "completion_tokens", count_of(usage, "output_tokens", -1));
   out.cached_tokens = count_of(usage, "cached_tokens", -1);  // Moonshot's place
-  object details;
-  if (!usage.at_key("prompt_tokens_details").get(details)) {
+  for (const char* key : {"prompt_tokens_details", "input_tokens_details"}) {
+    object details;
+    if (usage.at_key(key).get(details)) continue;
     out.cached_tokens = count_of(details, "cached_tokens", out.cached_tokens);
     out.cache_write_tokens = count_of(details, "cache_write_tokens", -1);
   }
@@ -89,8 +91,10 @@ std::int64_t text_bytes(element value) {
 
 std::int64_t content_bytes(object reply) {
   array choices;
+  element output;
   std::int64_t sum = 0;
-  if (reply.at_key("choices").get(choices)) return 0;
+  if (!reply.at_key("output").get(output)) sum += text_bytes(output);  // of the responses API
+  if (reply.at_key("choices").get(choices)) return sum;
   for (const auto choice : choices) {
     for (const char* key : {"message", "text"}) {
       element content;
@@ -115,20 +119,28 @@ void read_word(object fields, std::string_view key, std::string& out) {
   if (!fields.at_key(key).get(word)) out = api::valid_utf8(word.substr(0, k_error_word_bytes_max));
 }
 
-void read_error(element error, event_facts& out) {
+void tell_error(std::string_view message, event_facts& out) {
   out.what = event_kind::error;
+  out.error_message = api::valid_utf8(message.substr(0, k_error_message_bytes_max));
+}
+
+void read_error(object fields, event_facts& out) {
+  for (const char* key : {"code", "status", "status_code"}) {
+    element value;
+    if (out.error_status == 0 && !fields.at_key(key).get(value)) out.error_status = status_of(value);
+  }
+  std::string_view message;
+  if (fields.at_key("message").get(message)) message = {};
+  read_word(fields, "code", out.error_code);
+  read_word(fields, "type", out.error_type);
+  tell_error(message, out);
+}
+
+void read_error(element error, event_facts& out) {
   std::string_view message;
   object fields;
-  if (error.get(message) && !error.get(fields)) {
-    for (const char* key : {"code", "status", "status_code"}) {
-      element value;
-      if (out.error_status == 0 && !fields.at_key(key).get(value)) out.error_status = status_of(value);
-    }
-    if (fields.at_key("message").get(message)) message = {};
-    read_word(fields, "code", out.error_code);
-    read_word(fields, "type", out.error_type);
-  }
-  out.error_message = api::valid_utf8(message.substr(0, k_error_message_bytes_max));
+  if (!error.get(fields)) return read_error(fields, out);
+  tell_error(error.get(message) ? std::string_view() : message, out);
 }
 
 std::uint64_t choice_bit(object choice) {
@@ -157,6 +169,35 @@ void read_choices(object root, event_facts& out) {
   }
 }
 
+// Of the responses API: what opens an answer or a part of it shows nothing yet.
+constexpr std::string_view k_openings[] = {
+    "response.created",           "response.in_progress",        "response.queued",
+    "response.output_item.added", "response.content_part.added", "response.reasoning_summary_part.added"};
+
+void read_typed(object root, event_facts& out) {
+  std::string_view type;
+  object response;
+  element error;
+  if (root.at_key("type").get(type)) type = {};
+  const bool has_response = !root.at_key("response").get(response);
+  if (has_response) out.usage = read_usage(response);
+  if (type == "response.failed") {
+    out.what = event_kind::error;
+    if (has_response && !response.at_key("error").get(error)) read_error(error, out);
+  } else if (!root.at_key("error").get(error) && !is_empty(error)) {
+    read_error(error, out);
+  } else if (type == "error") {
+    read_error(root, out);
+  } else if (type == "response.completed" || type == "response.incomplete") {
+    out.what = event_kind::last;
+  } else if (std::find(std::begin(k_openings), std::end(k_openings), type) != std::end(k_openings)) {
+    out.what = event_kind::preamble;
+  } else {
+    out.what = event_kind::content;
+    out.shown_choices = type.ends_with(".delta") ? 1 : 0;
+  }
+}
+
 }  // namespace
 
 // Lines of the event whose field is data, joined by LF.
@@ -179,9 +220,9 @@ bool event_inspector::join_data(std::string_view event) {
   return any;
 }
 
-event_facts event_inspector::inspect(std::string_view event) {
+event_facts event_inspector::inspect(std::string_view event, event_shape shape) {
   const bool any = join_data(event);
-  event_facts out = any ? read_data() : event_facts{.what = event_kind::comment};
+  event_facts out = any ? read_data(shape) : event_facts{.what = event_kind::comment};
   if (data_.capacity() > k_kept_bytes_max) {
     std::string().swap(data_);  // an assignment keeps the memory
     parser_ = simdjson::dom::parser();
@@ -189,7 +230,7 @@ event_facts event_inspector::inspect(std::string_view event) {
   return out;
 }
 
-event_facts event_inspector::read_data() {
+event_facts event_inspector::read_data(event_shape shape) {
   event_facts out;
   if (std::string_view(data_).substr(0, data_.find_last_not_of(' ') + 1) == "[DONE]") {
     out.what = event_kind::done;
@@ -200,6 +241,10 @@ event_facts event_inspector::read_data() {
   if (parser_.parse(data_.data(), data_.size(), false).get(root)) {
     // The padding outlives the edit, which keeps the size.
     if (!api::tame_numbers(data_) || parser_.parse(data_.data(), data_.size(), false).get(root)) return out;
+  }
+  if (shape == event_shape::responses) {
+    read_typed(root, out);
+    return out;
   }
   out.usage = read_usage(root);
   element error;
@@ -220,6 +265,11 @@ std::optional<reply_facts> event_inspector::inspect_reply(std::string_view body)
   }
   reply_facts out{.usage = read_usage(root).value_or(api::token_usage{})};
   if (out.usage.completion_tokens <= 0) out.content_bytes = content_bytes(root);
+  element error;
+  array choices;
+  if (root.at_key("choices").get(choices) && !root.at_key("error").get(error) && !is_empty(error)) {
+    read_error(error, out.error.emplace());
+  }
   if (body.size() > k_kept_bytes_max) parser_ = simdjson::dom::parser();
   return out;
 }

@@ -1,5 +1,5 @@
 // What one event of an upstream's stream is to the gateway: something a client shows, or not; an error;
-// usage. Reads the JSON of chat and completions chunks, keeps nothing of it and changes nothing.
+// usage. Reads the JSON of chunks and of the responses API's events, keeps nothing of it and changes nothing.
 //
 // Holds a JSON parser that is reused: one per I/O thread, one call at a time.
 #pragma once
@@ -18,12 +18,16 @@ namespace weir::gateway::relay {
 enum class event_kind : std::uint8_t {
   comment,   // no data: comments, retry and the like
   done,      // [DONE]
+  last,      // of the responses API: the answer is complete; content too
   preamble,  // choices in which a client would show nothing: a role, empty content
   content,   // anything else in a choice, a finish_reason included
   usage,     // no choice, but usage
   error,     // a top-level error
   nonsense,  // data that is not one JSON object
 };
+
+// Whose events: chunks of chat and completions, or the typed events of the responses API.
+enum class event_shape : std::uint8_t { chunks, responses };
 
 struct event_facts {
   event_kind what = event_kind::nonsense;
@@ -38,21 +42,22 @@ struct event_facts {
 };
 
 struct reply_facts {
-  api::token_usage usage;          // zeros where the reply has none
-  std::int64_t content_bytes = 0;  // of the texts in its choices, where usage does not say what they took
+  api::token_usage usage;            // zeros where the reply has none
+  std::int64_t content_bytes = 0;    // of the texts in its choices, where usage does not say what they took
+  std::optional<event_facts> error;  // in the place of an answer
 };
 
 class event_inspector final {
  public:
   // `event` as event_splitter found it. The byte range may be followed by anything.
-  event_facts inspect(std::string_view event);
+  event_facts inspect(std::string_view event, event_shape shape = event_shape::chunks);
 
   // A whole JSON reply; nothing where it is not one JSON object.
   std::optional<reply_facts> inspect_reply(std::string_view body);
 
  private:
   bool join_data(std::string_view event);  // false: it has no data field
-  event_facts read_data();
+  event_facts read_data(event_shape shape);
 
   simdjson::dom::parser parser_;
   std::string data_;

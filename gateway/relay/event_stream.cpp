@@ -47,8 +47,8 @@ event_stream::state event_stream::push(std::string_view bytes) {
   return now();
 }
 
-event_stream::state event_stream::end() {
-  push({});
+event_stream::state event_stream::end(std::string_view last_bytes) {
+  push(last_bytes);
   if (failure_) return now();
   const std::size_t whole_bytes = held_bytes_;
   const bool whole_start = start_now_;
@@ -67,7 +67,7 @@ event_stream::state event_stream::end() {
 // What is left at the end is an event without its blank line, or a part of one.
 void event_stream::drop_half_event() {
   const auto rest = std::string_view(buffer_).substr(held_bytes_);
-  const auto what = inspector_.inspect(rest).what;
+  const auto what = inspector_.inspect(rest, options_.shape).what;
   if (what == event_kind::comment || what == event_kind::nonsense) buffer_.resize(held_bytes_);
 }
 
@@ -124,7 +124,8 @@ void event_stream::take_late_lf() {
 }
 
 bool event_stream::take_event(std::size_t bytes) {
-  const auto facts = inspector_.inspect(std::string_view(buffer_).substr(held_bytes_ + gap_bytes_, bytes));
+  const auto event = std::string_view(buffer_).substr(held_bytes_ + gap_bytes_, bytes);
+  const auto facts = inspector_.inspect(event, options_.shape);
   seen_choices_ |= facts.seen_choices;
   finished_choices_ |= facts.finished_choices;
   if (facts.what == event_kind::error) {
@@ -132,7 +133,11 @@ bool event_stream::take_event(std::size_t bytes) {
     return false;
   }
   const bool comment = facts.what == event_kind::comment;
-  if (facts.what == event_kind::nonsense || (done_ && !comment)) {
+  const bool last = facts.what == event_kind::last;
+  // Some send [DONE] behind the last event of the responses API too.
+  const bool done_too = options_.shape == event_shape::responses && facts.what == event_kind::done;
+  const bool late = done_ && !comment && !done_too;
+  if (facts.what == event_kind::nonsense || late) {
     fail_with(done_ ? "the target went on after the end of its stream"
                     : "the target sent an event that is not a JSON object");
     return false;
@@ -151,8 +156,8 @@ bool event_stream::take_event(std::size_t bytes) {
   shown_ += facts.shown_choices;
   take_usage(facts);
   progressed_ = progressed_ || !comment;
-  done_ = done_ || facts.what == event_kind::done;
-  answered_ = answered_ || facts.what == event_kind::content;
+  done_ = done_ || facts.what == event_kind::done || last;
+  answered_ = answered_ || facts.what == event_kind::content || last;
   start_now_ = start_now_ || answered_ || held_bytes_ > k_preamble_bytes_max;
   return true;
 }

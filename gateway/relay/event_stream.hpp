@@ -26,6 +26,7 @@ class event_stream final {
   struct options {
     bool drop_usage = false;  // the client did not ask for the usage event
     std::size_t event_bytes_max = std::size_t{1} << 20;
+    event_shape shape = event_shape::chunks;
   };
   enum class state {
     hold,     // nothing may go yet
@@ -38,9 +39,9 @@ class event_stream final {
   // Adds bytes, cut anywhere. What precedes a fault is released first; the next call then fails.
   state push(std::string_view bytes);
 
-  // The body ended in order. A last event without its blank line is completed with one; half an
-  // event is dropped.
-  state end();
+  // The body ended in order, with these bytes. A last event without its blank line is completed with one;
+  // half an event is dropped.
+  state end(std::string_view last_bytes = {});
 
   std::string_view released() const noexcept;                  // REQUIRES: release; valid until the next call
   const error& failure() const noexcept { return *failure_; }  // REQUIRES: failed

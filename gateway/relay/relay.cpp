@@ -146,6 +146,7 @@ limits::need need_of(const api::request_context& context, const api::generation_
   // Each token is at least a byte of the body that it comes from, but for what comes from an image.
   const auto text_tokens = static_cast<std::int64_t>(out.estimate ? call.body.size() : prompt.keys.tokens);
   out.prompt_tokens = text_tokens + limits::product_of(call.media_parts, configured.image_tokens);
+  if (call.kind == api::generation_kind::embeddings) return out;
   std::int64_t each = call.output_tokens_max;
   if (each == 0) {
     each = configured.default_output_tokens;
@@ -210,6 +211,8 @@ error why_none(const policy::decision& decision, std::string_view model) {
   // The reason that holds for the last target asked: with one target the reason, with several one of theirs.
   const auto why = decision.candidates.empty() ? policy::verdict::not_ready : decision.candidates.back().why;
   switch (why) {
+    case policy::verdict::no_endpoint:
+      return {errc::unsupported, fmt::format("no target of '{}' serves this path", model), {}};
     case policy::verdict::no_images:
       return {errc::unsupported, fmt::format("'{}' takes no images; send text content only", model),
               "messages"};

@@ -31,12 +31,14 @@ attempt::attempt(attempt&& other) noexcept
       members_(std::move(other.members_)),
       work_(other.work_),
       health_(std::move(other.health_)),
+      starting_(other.starting_),
       begun_(other.begun_),
       first_(other.first_),
       hint_units_(std::move(other.hint_units_)) {}
 
 attempt::~attempt() {
   if (router_ == nullptr) return;
+  starts();
   router_->targets_[target_].state->ended(work_.id, now_s());
   router_->work_ended();
 }
@@ -62,6 +64,10 @@ void attempt::tell_index() {
 void attempt::failed(policy::failover::breaker_effect effect, std::int64_t hold_ns) {
   health_.end(effect);
   if (hold_ns > 0) router_->targets_[target_].health->hold(hold_ns, now_ns());
+}
+
+void attempt::starts() {
+  if (std::exchange(starting_, false)) router_->targets_[target_].state->started();
 }
 
 void attempt::first_token() {

@@ -103,24 +103,29 @@ std::int64_t model_router::ready_at_ns() const {
   return first == policy::failover::k_never_ns ? 0 : first;
 }
 
-// What this request has tried, and targets that shall not take all requests yet, while others can.
-void model_router::set_aside(ask& a, const policy::failover::attempts* before) const {
+// What this request has tried, and targets that shall not take all requests yet, while others can at once.
+void model_router::set_aside(ask& a) const {
   const auto at_ns = now_ns();
-  const bool again = before != nullptr && before->begun() > 0;
-  bool any_left = false;
+  const bool again = a.before != nullptr && a.before->begun() > 0;
+  a.set_aside.clear();
   bool any_aside = false;
   std::vector<policy::aside> aside(targets_.size(), policy::aside::no);
   for (std::size_t i = 0; i < targets_.size(); ++i) {
     const auto is = targets_[i].health->look(at_ns);
-    if (again && !before->may_use(i, targets_[i].target->view().context_tokens, at_ns)) {
+    if (again && !a.before->may_use(i, targets_[i].target->view().context_tokens, at_ns)) {
       aside[i] = policy::aside::failing;
     } else if (!policy::failover::takes_part(is, again, a.seed, i)) {
       aside[i] = policy::aside::warming;
     }
     any_aside = any_aside || aside[i] != policy::aside::no;
-    any_left = any_left || (is.usable && aside[i] == policy::aside::no);
   }
   if (!any_aside) return;
+  const auto now_are = views();
+  bool any_left = false;
+  for (std::size_t i = 0; i < aside.size(); ++i) {
+    const bool can = now_are[i].ready && !now_are[i].full && now_are[i].set_aside == policy::aside::no;
+    any_left = any_left || (can && !a.excluded[i] && aside[i] == policy::aside::no);
+  }
   if (!any_left) std::replace(aside.begin(), aside.end(), policy::aside::warming, policy::aside::no);
   a.set_aside = std::move(aside);
 }
@@ -161,6 +166,7 @@ model_router::ask model_router::make_ask(const api::generation_call& call, const
           .how = terms_.how,
           .prompt = std::move(prompt),
           .excluded = std::make_unique<bool[]>(targets_.size()),
+          .before = before,
           .set_aside = {},
           .prefixes = {},
           .session = shared_.sessions().find_key(caller, terms_.name, call.session),
@@ -188,7 +194,7 @@ model_router::ask model_router::make_ask(const api::generation_call& call, const
                                        .local_only = out.facts.local_only};
     policy::apply_rules(rules_, subject, names, {out.excluded.get(), targets_.size()}, out.how);
   }
-  set_aside(out, before);
+  set_aside(out);
   look_up(out);
   recall_session(out);
   out.work_tokens = static_cast<double>(out.facts.prompt_tokens);

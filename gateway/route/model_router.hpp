@@ -90,6 +90,7 @@ class attempt final {
   // What the request's body tells the target besides what the client wrote.
   std::span<const api::body_member> members() const noexcept { return members_; }
 
+  void starts();  // right before upstream::start()
   void first_token();
   // The answer is whole; `streamed`: its tokens came one by one.
   void finished(const api::token_usage& usage, bool streamed);
@@ -105,6 +106,7 @@ class attempt final {
   std::vector<api::body_member> members_;
   target_state::dispatched_work work_;
   health_use health_;
+  bool starting_ = true;
   std::chrono::steady_clock::time_point begun_;
   std::optional<std::chrono::steady_clock::time_point> first_;
   std::vector<std::uint32_t> hint_units_;
@@ -120,6 +122,7 @@ class model_router final {
   ~model_router();
 
   const std::vector<routed_target>& targets() const noexcept { return targets_; }
+  const model_terms& terms() const noexcept { return terms_; }
 
   // Keys of the call's prompt for this caller. Yields the thread between slices of a long new prompt.
   // `counted`: it is a request that will be sent.
@@ -155,7 +158,7 @@ class model_router final {
   void overrule(std::vector<policy::target_view>& views) const;
   void look_up(ask& a) const;
   void recall_session(ask& a) const;
-  void set_aside(ask& a, const policy::failover::attempts* before) const;
+  void set_aside(ask& a) const;
   sharing sharing_with(const auth::identity& caller) const noexcept {
     return all_shared_ ? sharing::site : sharing_of(caller.terms->sharing, terms_.shared_by);
   }

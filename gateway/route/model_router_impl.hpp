@@ -10,8 +10,9 @@ struct model_router::ask {
   policy::scoring how;
   std::shared_ptr<const prompt_identity> prompt;
   std::unique_ptr<bool[]> excluded;
-  std::vector<policy::aside> set_aside;       // empty: none
-  std::vector<policy::prefix_view> prefixes;  // one per target
+  const policy::failover::attempts* before = nullptr;  // the request's; does not change while it waits
+  std::vector<policy::aside> set_aside;                // empty: none
+  std::vector<policy::prefix_view> prefixes;           // one per target
   std::optional<std::uint64_t> session;
   std::string tenant;
   std::int64_t weight = 1;

@@ -99,6 +99,7 @@ void model_router::place_waiting() {
     choose_waiting(chosen);
     for (const auto& at : chosen) {
       const auto& w = *at;
+      set_aside(w->request);
       asks.push_back({.facts = w->request.facts,
                       .how = w->request.how,
                       .overflow = terms_.overflow,

@@ -39,7 +39,17 @@ std::optional<prompt_content> read_completion(const api::generation_call& call) 
 }  // namespace
 
 std::optional<prompt_content> read_prompt(const api::generation_call& call) {
-  return call.kind == api::generation_kind::chat ? read_chat(call) : read_completion(call);
+  switch (call.kind) {
+    case api::generation_kind::chat:
+      return read_chat(call);
+    case api::generation_kind::completions:
+      return read_completion(call);
+    case api::generation_kind::embeddings:
+      return std::nullopt;  // nothing of it is reused
+    case api::generation_kind::responses:
+      return opaque_of(call.body, {"instructions", "tools", "input"});
+  }
+  return std::nullopt;
 }
 
 }  // namespace weir::gateway::route

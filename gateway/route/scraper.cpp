@@ -45,7 +45,7 @@ struct followed {
   explicit followed(scraped_target t) : target(std::move(t)) {
     head = fmt::format("GET {} HTTP/1.1\r\nhost: {}\r\nuser-agent: weir/{}\r\naccept: */*\r\n", target.path,
                        target.at->url.authority, k_version);
-    if (!target.at->keys.empty()) head += "authorization: Bearer " + target.at->keys.front().bearer + "\r\n";
+    if (!target.at->keys.empty()) head += "authorization: Bearer " + target.at->keys.front().text + "\r\n";
     head += "\r\n";
   }
 

@@ -79,8 +79,7 @@ void target_state::fill(policy::target_view& view, double now_s) const {
       pending_.tokens(view.speed.prefill_tokens_per_s, now_s) + (told ? others_pending_tokens_ : 0);
   view.load.running = running_ + (told ? others_running_ : 0);
   view.load.overdue_s = pending_.overdue_s(policy::prefill_rate(view.speed), view.speed.ttft_base_s, now_s);
-  // What is dispatched counts before it has a connection.
-  view.full = view.full || (view.requests_max > 0 && running_ >= view.requests_max);
+  view.full = view.full || starting_ >= view.free_places;
   const auto first = terms_.prices.empty() ? config::price_tier_config{} : terms_.prices.front();
   view.price = {
       .usd_per_s = terms_.usd_per_hour / k_seconds_per_hour,
@@ -97,7 +96,13 @@ target_state::dispatched_work target_state::dispatched(double work_tokens, doubl
   const double ahead = pending_.tokens(rate(), now_s) + others_pending_tokens_;
   work_mean_tokens_ = work_mean_tokens_ * k_mean_fade + work_tokens * (1 - k_mean_fade);
   ++running_;
+  ++starting_;
   return {pending_.dispatched(work_tokens, now_s, tells_first_token), ahead};
+}
+
+void target_state::started() {
+  const std::lock_guard lock(mutex_);
+  --starting_;
 }
 
 void target_state::first_token(ticket id, double work_tokens, double ttft_s, double now_s) {

@@ -67,6 +67,8 @@ class target_state final {
     double ahead_tokens = 0;  // pending when the request came
   };
   dispatched_work dispatched(double work_tokens, double now_s, bool tells_first_token);
+  // From here on the target itself counts it; exactly once for each that is dispatched.
+  void started();
   // `work_tokens`: of the request and pending ahead of it.
   void first_token(ticket id, double work_tokens, double ttft_s, double now_s);
   void ended(ticket id, double now_s);  // whether or not a first token came
@@ -94,6 +96,7 @@ class target_state final {
   policy::pending_work pending_;
   policy::speed_estimator speed_;
   std::int32_t running_ = 0;          // ours, from dispatch to end
+  std::int32_t starting_ = 0;         // of them, those that the target does not count yet
   double work_mean_tokens_ = 2'000;   // of our dispatches
   double others_pending_tokens_ = 0;  // work that others gave it, as of the last report
   std::int32_t others_running_ = 0;

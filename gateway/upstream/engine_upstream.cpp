@@ -38,6 +38,7 @@ std::size_t text_bytes(const engine::text::chat_prompt& prompt) {
 policy::failover::ending ending_of(errc code) noexcept {
   using policy::failover::ending;
   if (code == errc::client_gone) return ending::client_gone;
+  if (code == errc::unsupported) return ending::unsupported;
   return code == errc::deadline_exceeded ? ending::first_content_timeout : ending::status;
 }
 

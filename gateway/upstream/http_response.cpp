@@ -30,12 +30,16 @@ relay::event_inspector& inspector() {
 
 class event_response final : public response {
  public:
-  event_response(reply_parts parts, const reply_limits& limits, http::byte_budget& budget, bool drop_usage)
+  event_response(reply_parts parts, const reply_limits& limits, http::byte_budget& budget, bool drop_usage,
+                 relay::event_shape shape)
       : slot_(std::move(parts.slot)),
         reader_(std::move(parts.link), parts.start, slot_->target()),
-        events_({.drop_usage = drop_usage, .event_bytes_max = limits.event_bytes}, inspector()),
+        events_({.drop_usage = drop_usage, .event_bytes_max = limits.event_bytes, .shape = shape},
+                inspector()),
         hold_(budget),
-        how_(parts.how) {
+        how_(parts.how),
+        event_bytes_max_(limits.event_bytes) {
+    if (parts.translator) translation_.emplace(std::move(parts.translator), limits.event_bytes);
     head_.status = parts.start.status;
     head_.events = true;
     head_.content_type = "text/event-stream; charset=utf-8";
@@ -76,8 +80,16 @@ class event_response final : public response {
       if (outcome == read_outcome::broken) co_return broke(reader_.why());
       if (outcome == read_outcome::end) {
         ended_ = true;
-        state = events_.end();
+        state = events_.end(translation_ ? translation_->end() : std::string_view());
         continue;
+      }
+      if (translation_) {
+        const auto said = translation_->push(piece);
+        if (!said) {
+          co_return broke(fmt::format("sent an event of more than {} bytes", event_bytes_max_),
+                          ending::malformed);
+        }
+        piece = *said;
       }
       state = events_.push(piece);
       if (!within_budget()) co_return too_much();
@@ -100,7 +112,8 @@ class event_response final : public response {
 
  private:
   bool within_budget() {
-    const std::size_t held = events_.held_bytes() + reader_.buffered_bytes();
+    const std::size_t in_translation = translation_ ? translation_->held_bytes() : 0;
+    const std::size_t held = events_.held_bytes() + reader_.buffered_bytes() + in_translation;
     return held <= k_free_bytes || hold_.grow_to(held);
   }
 
@@ -138,9 +151,9 @@ class event_response final : public response {
                      {}});
   }
 
-  std::unexpected<error> broke(std::string_view why) {
+  std::unexpected<error> broke(std::string_view why, ending how = ending::stream_cut) {
     const errc code = events_.started() ? errc::stream_interrupted : errc::upstream_failed;
-    return end_with(attempt_outcome::broken, ending::stream_cut, {code, name_and(why), {}});
+    return end_with(attempt_outcome::broken, how, {code, name_and(why), {}});
   }
 
   std::unexpected<error> too_much() {
@@ -158,6 +171,8 @@ class event_response final : public response {
   relay::event_stream events_;
   http::budget_hold hold_;
   const patience how_;
+  const std::size_t event_bytes_max_;
+  std::optional<event_translation> translation_;
   reply_head head_;
   attempt_failure failure_;
   time_point deadline_ = time_point::max();
@@ -172,7 +187,8 @@ class body_response final : public response {
         body_bytes_max_(limits.body_bytes),
         expected_bytes_(std::min<std::uint64_t>(parts.start.content_length, k_reserved_bytes_max)),
         hold_(budget),
-        how_(parts.how) {
+        how_(parts.how),
+        translator_(std::move(parts.translator)) {
     head_.status = parts.start.status;
     if (!parts.start.content_type.empty()) head_.content_type = std::move(parts.start.content_type);
     head_.headers = std::move(parts.start.passed_on);
@@ -217,27 +233,54 @@ class body_response final : public response {
     }
     if (size > body_.capacity()) {
       const std::size_t capacity = std::max({size, expected_bytes_, 2 * body_.capacity()});
-      if (capacity > k_free_bytes && !hold_.grow_to(capacity)) {
-        reader_.abandon();
-        failure_.how = ending::cancelled;
-        failure_.why = {
-            errc::overloaded, "the gateway holds as many replies as its memory allows; retry later", {}};
-        return std::unexpected(failure_.why);
-      }
+      if (capacity > k_free_bytes && !hold_.grow_to(capacity)) return too_much();
       body_.reserve(capacity);
     }
     body_.append(piece);
     return {};
   }
 
+  std::unexpected<error> too_much() {
+    reader_.abandon();
+    failure_.how = ending::cancelled;
+    failure_.why = {
+        errc::overloaded, "the gateway holds as many replies as its memory allows; retry later", {}};
+    return std::unexpected(failure_.why);
+  }
+
+  // Original and translation are held together for a moment.
+  result<void> translate() {
+    const std::size_t size = 2 * body_.size();
+    if (size > std::max(k_free_bytes, body_.capacity()) && !hold_.grow_to(size)) return too_much();
+    auto said = translator_->whole(std::move(body_));
+    if (!said) {
+      return end_with(attempt_outcome::broken, ending::malformed, errc::upstream_failed,
+                      "did not answer as its dialect has it");
+    }
+    body_ = std::move(*said);
+    return {};
+  }
+
   result<std::string_view> finish() {
     if (head_.status < 200 || head_.status > 299) return refused();
+    if (translator_) {
+      if (auto said = translate(); !said) return std::unexpected(said.error());
+      head_.content_type = "application/json";
+    }
     const auto facts = inspector().inspect_reply(body_);
     if (!facts) {
       return end_with(attempt_outcome::broken, ending::malformed, errc::upstream_failed,
                       "did not answer with JSON");
     }
     facts_ = *facts;
+    if (const auto& said = facts_.error) {
+      failure_.status = said->error_status;
+      failure_.code = said->error_code;
+      failure_.type = said->error_type;
+      failure_.message = said->error_message;
+      return end_with(attempt_outcome::broken, ending::error_event, errc::upstream_failed,
+                      "answered with an error");
+    }
     slot_->end(attempt_outcome::ok);
     return std::string_view(body_);
   }
@@ -246,15 +289,19 @@ class body_response final : public response {
     const bool passes = passes_to_client(head_.status);
     slot_->end(!passes || head_.status >= 500 ? attempt_outcome::server_error
                                               : attempt_outcome::client_error);
-    auto said = read_error(body_);
+    auto words = read_error(body_);
     failure_.status = head_.status;
-    failure_.code = std::move(said.code);
-    failure_.type = std::move(said.type);
-    failure_.message = std::move(said.message);
+    failure_.code = std::move(words.code);
+    failure_.type = std::move(words.type);
+    failure_.message = std::move(words.message);
     failure_.why = {errc::upstream_failed,
                     fmt::format("target '{}' answered {}", slot_->target()->name, head_.status),
                     {}};
-    if (auto instead = normalise_error(head_.status, body_)) {
+    if (auto said = translator_ ? translator_->failure(head_.status, body_) : std::nullopt) {
+      head_.status = said->status;
+      head_.content_type = "application/json";
+      body_ = std::move(said->body);
+    } else if (auto instead = normalise_error(head_.status, body_)) {
       body_ = std::move(*instead);
       head_.content_type = "application/json";
     }
@@ -275,6 +322,7 @@ class body_response final : public response {
   std::size_t expected_bytes_;  // what the head announced, as far as it is believed
   http::budget_hold hold_;
   const patience how_;
+  std::unique_ptr<reply_translator> translator_;
   reply_head head_;
   attempt_failure failure_;
   std::string body_;
@@ -285,8 +333,9 @@ class body_response final : public response {
 }  // namespace
 
 std::unique_ptr<response> make_event_response(reply_parts parts, const reply_limits& limits,
-                                              http::byte_budget& budget, bool drop_usage) {
-  return std::make_unique<event_response>(std::move(parts), limits, budget, drop_usage);
+                                              http::byte_budget& budget, bool drop_usage,
+                                              relay::event_shape shape) {
+  return std::make_unique<event_response>(std::move(parts), limits, budget, drop_usage, shape);
 }
 
 std::unique_ptr<response> make_body_response(reply_parts parts, const reply_limits& limits,

@@ -10,6 +10,7 @@
 #include "gateway/http/syntax.hpp"
 #include "gateway/upstream/client_pool.hpp"
 #include "gateway/upstream/dial.hpp"
+#include "gateway/upstream/dialect.hpp"
 #include "gateway/upstream/error_reply.hpp"
 #include "gateway/upstream/http_exchange.hpp"
 #include "gateway/upstream/http_response.hpp"
@@ -26,26 +27,28 @@ milliseconds or_general(std::int64_t own_ms, milliseconds general) {
   return own_ms > 0 ? milliseconds(own_ms) : general;
 }
 
-std::string_view path_of(api::generation_kind kind) noexcept {
-  return kind == api::generation_kind::chat ? "/chat/completions" : "/completions";
-}
-
 class http_upstream final : public upstream {
  public:
   http_upstream(std::shared_ptr<const origin> target, reply_limits limits, http::byte_budget& budget)
-      : target_(std::move(target)), limits_(limits), budget_(budget) {
-    fixed_head_ = fmt::format("host: {}\r\nuser-agent: weir/{}\r\ncontent-type: application/json\r\n",
-                              target_->url.authority, k_version);
+      : target_(std::move(target)),
+        limits_(limits),
+        budget_(budget),
+        dialect_(to_dialect(target_->config.dialect)),
+        endpoints_(endpoints_of(target_->config)) {
+    fixed_head_ = fmt::format("host: {}\r\nuser-agent: weir/{}\r\ncontent-type: application/json\r\n{}",
+                              target_->url.authority, k_version, version_lines(dialect_));
   }
 
   policy::target_view view() const noexcept override {
     const auto& config = target_->config;
+    const auto free_places = config.connections - target_->in_flight.load(std::memory_order_relaxed);
     return {.name = target_->name,
             .context_tokens = config.context_tokens,
             .ready = true,
-            .full = target_->in_flight.load(std::memory_order_relaxed) >= config.connections,
-            .requests_max = static_cast<std::int32_t>(config.connections),
+            .full = free_places <= 0,
+            .free_places = static_cast<std::int32_t>(free_places),
             .set_aside = target_->has_usable_key() ? policy::aside::no : policy::aside::failing,
+            .endpoints = endpoints_,
             .takes_images = config.images,
             .structured_output = config.structured_output,
             .forced_tools = config.forced_tools};
@@ -61,8 +64,9 @@ class http_upstream final : public upstream {
   task<started> start(dispatch request) override {
     auto slot = std::make_unique<attempt_slot>(target_);
     if (!slot->admitted()) {
-      co_return std::unexpected(to_failure(
-          {errc::overloaded, fmt::format("target '{}' has no free connection", target_->name), {}}));
+      co_return std::unexpected(attempt_failure{
+          .why = {errc::overloaded, fmt::format("target '{}' has no free connection", target_->name), {}},
+          .how = policy::failover::ending::no_place});
     }
     const auto* key = target_->next_key();
     slot->use(key);
@@ -70,10 +74,12 @@ class http_upstream final : public upstream {
     const auto& wanted = target_->config.model.empty() ? std::string_view(request.model)
                                                        : std::string_view(target_->config.model);
     const bool ask_usage = call.stream && !call.include_usage;
-    std::vector<api::body_member> bounded;
-    const auto edited = api::edit_body(call.body, call.model == wanted ? std::string_view() : wanted,
-                                       ask_usage, members_of(request, bounded));
-    const std::string& body = edited ? *edited : call.body;
+    auto said = say(request, wanted, ask_usage);
+    if (!said) {
+      slot->end(attempt_outcome::client_error);
+      co_return std::unexpected(to_failure(std::move(said.error())));
+    }
+    const std::string& body = *said ? **said : call.body;
     const std::string head = format_head(call, key, request.request_id, body.size());
     const auto how = request.may_move ? patience::while_alive : patience::until_deadline;
     const io_executor executor = co_await asio::this_coro::executor;
@@ -87,27 +93,54 @@ class http_upstream final : public upstream {
     if (!success && !passes_to_client(start.status)) {
       spdlog::warn(
           "target '{}' answered {} to POST {}{} for model '{}': check its base_url, model and api_key_file",
-          target_->name, start.status, target_->url.path, path_of(call.kind), wanted);
+          target_->name, start.status, target_->url.path, path_of(dialect_, call.facts.asks), wanted);
     }
     const bool events =
         call.stream && start.status == 200 && !http::is_media_type(start.content_type, "application/json");
-    reply_parts parts{std::move(slot), std::move(link), std::move(start), how};
-    if (events) co_return make_event_response(std::move(parts), limits_, budget_, ask_usage);
+    reply_parts parts{std::move(slot), std::move(link), std::move(start), how,
+                      make_translator(dialect_, call.facts.asks, wanted)};
+    const auto shape = call.kind == api::generation_kind::responses ? relay::event_shape::responses
+                                                                    : relay::event_shape::chunks;
+    if (events) co_return make_event_response(std::move(parts), limits_, budget_, ask_usage, shape);
     co_return make_body_response(std::move(parts), limits_, budget_);
   }
 
  private:
   using answered = std::pair<held_link, reply_start>;
 
+  // The body to send; nothing: the client's own.
+  result<std::optional<std::string>> say(const dispatch& request, std::string_view wanted,
+                                         bool ask_usage) const {
+    const auto& call = *request.call;
+    std::optional<std::string> edited;
+    if (!is_said_anew(dialect_)) {
+      std::vector<api::body_member> bounded;
+      edited = api::edit_body(call.body, call.model == wanted ? std::string_view() : wanted, ask_usage,
+                              members_of(request, bounded));
+    }
+    if (dialect_ == dialect::openai) return edited;
+    const wanted_request there{.model = wanted, .output_tokens_max = request.output_tokens_max};
+    auto said = say_request(target_->config, call.facts.asks, edited ? *edited : call.body, there);
+    if (said && !*said) return edited;
+    return said;
+  }
+
   // What the body carries: with a bound on the answer, in `bounded`, else as it is. Nothing in it may say
   // another bound.
   static std::span<const api::body_member> members_of(const dispatch& request,
                                                       std::vector<api::body_member>& bounded) {
-    if (request.output_tokens_max == 0) return request.members;
-    const bool chat = request.call->kind == api::generation_kind::chat;
-    const std::string_view known = chat ? "max_completion_tokens" : "max_tokens";
-    const auto bound = std::to_string(request.output_tokens_max);
+    using api::generation_kind;
+    const auto kind = request.call->kind;
+    const bool kept = kind == generation_kind::responses;
+    if (request.output_tokens_max == 0 && !kept) return request.members;
     bounded.assign(request.members.begin(), request.members.end());
+    // Nobody could fetch or delete there what is kept, and other tenants might.
+    if (kept) bounded.push_back({"store", "false"});
+    if (request.output_tokens_max == 0) return bounded;
+    const std::string_view known = kept                            ? "max_output_tokens"
+                                   : kind == generation_kind::chat ? "max_completion_tokens"
+                                                                   : "max_tokens";
+    const auto bound = std::to_string(request.output_tokens_max);
     bounded.push_back({std::string(known), bound});
     for (const auto field : request.call->loose_fields) {
       if (field != known) bounded.push_back({std::string(field), bound});
@@ -122,9 +155,9 @@ class http_upstream final : public upstream {
 
   std::string format_head(const api::generation_call& call, const upstream_key* key,
                           std::string_view request_id, std::size_t body_bytes) const {
-    std::string out =
-        fmt::format("POST {}{} HTTP/1.1\r\n{}", target_->url.path, path_of(call.kind), fixed_head_);
-    if (key != nullptr) out.append("authorization: Bearer ").append(key->bearer).append("\r\n");
+    std::string out = fmt::format("POST {}{} HTTP/1.1\r\n{}", target_->url.path,
+                                  path_of(dialect_, call.facts.asks), fixed_head_);
+    if (key != nullptr) out += credential_lines(dialect_, key->text);
     fmt::format_to(std::back_inserter(out), "accept: {}\r\nx-request-id: {}\r\ncontent-length: {}\r\n\r\n",
                    call.stream ? "text/event-stream" : "application/json", request_id, body_bytes);
     return out;
@@ -176,6 +209,8 @@ class http_upstream final : public upstream {
   std::shared_ptr<const origin> target_;
   reply_limits limits_;
   http::byte_budget& budget_;
+  const dialect dialect_;
+  const policy::endpoint_set endpoints_;
   std::string fixed_head_;  // fields that are the same in every request
 };
 

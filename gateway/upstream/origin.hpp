@@ -23,11 +23,11 @@ namespace weir::gateway::upstream {
 
 // A key of ours. One that a target refused is out for a while; the others go on.
 struct upstream_key {
-  explicit upstream_key(std::string text) : bearer(std::move(text)) {}
+  explicit upstream_key(std::string key) : text(std::move(key)) {}
   bool usable() const noexcept;
   void take_out() const noexcept;
 
-  std::string bearer;  // never logged
+  std::string text;  // never logged
   mutable std::atomic<std::int64_t> out_until_ns = 0;
 };
 

@@ -111,6 +111,13 @@ action attempts::placed(std::size_t target, std::int64_t context_tokens, std::in
   return out;
 }
 
+action attempts::unplaced(int attempt) noexcept {
+  if (phase_ != phase::trying || !is_running(attempt) || attempt + 1 != begun_) return {};
+  attempts_[static_cast<std::size_t>(--begun_)] = {};
+  picking_ = begun_ == unsent_ ? pick_for::first : pick_for::retry;
+  return {.what = step::pick, .wake_ns = next_wake()};
+}
+
 action attempts::none_placed(std::int64_t ready_at_ns, std::int64_t now_ns) noexcept {
   if (phase_ != phase::trying || picking_ == pick_for::nothing) return {};
   forget_pick();
@@ -176,6 +183,7 @@ action attempts::failed(int attempt, failure_kind why, std::int64_t retry_after_
   a.banned_until_ns = traits.holds_target ? now_ns + std::min(pause_ns, k_never_ns - now_ns) : k_never_ns;
   if (same_again) a.banned_until_ns = now_ns;
   if (traits.retry == retry_scope::larger_window) window_above_ = std::max(window_above_, a.context_tokens);
+  if (why == failure_kind::unsupported) ++unsent_;
   last_ = why;
   last_attempt_ = attempt;
   if (traits.retry == retry_scope::none) return end(why, attempt, now_ns);
@@ -185,8 +193,9 @@ action attempts::failed(int attempt, failure_kind why, std::int64_t retry_after_
 
 action attempts::retry(std::int64_t now_ns) noexcept {
   const int most = std::clamp(terms_.attempts_max, 1, k_attempts_max);
-  if (begun_ >= most || deadline_ns_ - now_ns < terms_.attempt_min_ns) return end_with_last(now_ns);
-  const bool is_first = begun_ == 0;
+  const bool is_last = begun_ - unsent_ >= most || begun_ >= k_attempts_max;
+  if (is_last || deadline_ns_ - now_ns < terms_.attempt_min_ns) return end_with_last(now_ns);
+  const bool is_first = begun_ == unsent_;
   if (!is_first && budgets_.retries != nullptr && !budgets_.retries->take(1, now_ns)) {
     return end_with_last(now_ns);
   }

@@ -5,7 +5,8 @@
 //
 // Rules. At most attempts_max attempts, hedges counted, all under one deadline, none begun with less than
 // attempt_min_ns of it left. Each one after the first is asked of the retry budget; a connection that was
-// closed while it lay in the pool is replaced for free, once an attempt. A target that failed is not used
+// closed while it lay in the pool is replaced for free, once an attempt; one whose target cannot say the
+// request was never sent, and counts for nothing but k_attempts_max. A target that failed is not used
 // again for the request; one that asked for a pause is until then, and is waited for when nobody else is left
 // and the pause is short. After a context overflow only larger windows are tried. Nothing is retried after
 // the first content. The head and preamble of an attempt are the caller's to hold until `forward` (A7).
@@ -86,6 +87,8 @@ class attempts final {
 
   // A target was picked, and its breaker agrees. `wait`: begin `attempt` there. `none`: it is wanted no more.
   action placed(std::size_t target, std::int64_t context_tokens, std::int64_t now_ns) noexcept;
+  // It did not begin after all: another took the target's last place. Choose again.
+  action unplaced(int attempt) noexcept;
   // There is none. `ready_at_ns`: when one is known to come back; 0: not known.
   action none_placed(std::int64_t ready_at_ns, std::int64_t now_ns) noexcept;
 
@@ -144,6 +147,7 @@ class attempts final {
   phase phase_ = phase::fresh;
   pick_for picking_ = pick_for::nothing;
   int begun_ = 0;
+  int unsent_ = 0;  // of them, refused before they were sent
   int winner_ = k_no_attempt;
   bool hedged_ = false;
   bool paused_ = false;

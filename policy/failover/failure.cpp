@@ -44,6 +44,7 @@ constexpr std::array<row, k_failure_kinds> make_rows() {
   set(try_again, "try_again", scope::other_target, effect::neutral, reply::pass_through);
   set(context_overflow, "context_overflow", scope::larger_window, effect::neutral, reply::context_length);
   set(too_large, "too_large", scope::larger_window, effect::neutral, reply::pass_through);
+  set(failure_kind::unsupported, "unsupported", scope::other_target, effect::neutral, reply::pass_through);
   set(refused, "refused", scope::none, effect::neutral, reply::pass_through);
   set(interrupted, "interrupted", scope::none, effect::failure, reply::error_event);
   set(stopped, "stopped", scope::none, effect::neutral, reply::error_event);
@@ -61,7 +62,7 @@ bool is_quota(const attempt_end& end, const error_words& words) noexcept {
 failure_kind of_unauthorised(const attempt_end& end, const error_words& words) noexcept {
   if (is_quota(end, words)) return quota_exhausted;
   // Kimi's coding plan answers 401 to a prompt beyond the window that was paid for.
-  if (says_context_overflow(words) || mentions_context(words)) return context_overflow;
+  if (says_context_overflow(words) || mentions_window(words)) return context_overflow;
   if (end.status == 403 && says_moderation(words)) return refused;
   return key_refused;
 }
@@ -99,7 +100,7 @@ failure_kind of_client_error(const attempt_end& end, const error_words& words) n
       if (says_rate_limit(words)) return rate_limited;
       return says_overloaded(words) ? overloaded : rate_limited;
     default:
-      if (says_quota_text(words)) return quota_exhausted;
+      if (says_quota_code(words) || says_no_credit(words)) return quota_exhausted;
       return says_context_overflow(words) ? context_overflow : refused;
   }
 }
@@ -166,6 +167,10 @@ failure_kind of_early(const attempt_end& end) noexcept {
       return failure_kind::frozen;
     case ending::deadline:
       return out_of_time;
+    case ending::no_place:
+      return overloaded;
+    case ending::unsupported:
+      return failure_kind::unsupported;
     case ending::cancelled:
       return cancelled;
     case ending::client_gone:

@@ -30,6 +30,8 @@ enum class ending : std::uint8_t {
   stream_cut,             // a body or stream without its proper end, or silent for too long
   malformed,              // bytes that are not the protocol
   deadline,               // the request's time was up; the target did not have its own
+  no_place,               // never sent: the target runs as many as it takes; attempts::unplaced()
+  unsupported,            // never sent: the target's API cannot say what the request asks
   cancelled,              // by us: another attempt won, or we stop
   client_gone,
 };
@@ -64,12 +66,13 @@ enum class failure_kind : std::uint8_t {
   try_again,         // 408, 425: neither's fault
   context_overflow,  // the prompt does not fit this target's window
   too_large,         // the body does not fit this target's limit
+  unsupported,       // the target's API cannot say what the request asks
   refused,           // the request itself is at fault: the target's answer is the answer
   interrupted,       // broke after the first content
   stopped,           // after the first content, by an error that says nothing against the target
   shed,              // by us, before it was given to any target
 };
-inline constexpr std::size_t k_failure_kinds = 23;
+inline constexpr std::size_t k_failure_kinds = 24;
 
 enum class retry_scope : std::uint8_t { none, fresh_connection, other_target, larger_window };
 

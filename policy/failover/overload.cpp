@@ -157,8 +157,10 @@ double drain_meter::tokens_per_s(double expected_tokens_per_s, std::size_t waiti
                                  double now_s) const noexcept {
   const double past_s = backlog_s(waiting, now_s);
   const double kept = std::exp(-past_s / k_meter_fade_s);
-  const double work = work_tokens_ * kept + std::max(0.0, expected_tokens_per_s) * k_meter_prior_s;
-  return work / (busy_s_ * kept + past_s + k_meter_prior_s);
+  const double busy_s = busy_s_ * kept + past_s;
+  const double unseen_s = std::max(0.0, k_meter_prior_s - busy_s);
+  if (expected_tokens_per_s <= 0) return unseen_s > 0 ? 0 : work_tokens_ * kept / busy_s;
+  return (work_tokens_ * kept + expected_tokens_per_s * unseen_s) / (busy_s + unseen_s);
 }
 
 }  // namespace weir::policy::failover

@@ -96,7 +96,8 @@ constexpr std::string_view k_request_codes[] = {"invalid_request_error", "badreq
 constexpr std::string_view k_model_codes[] = {"model_not_found"};
 constexpr std::string_view k_model_phrases[] = {"model"};
 
-constexpr std::string_view k_context_phrases[] = {"context"};
+constexpr std::string_view k_window_phrases[] = {"context length", "context window", "context limit",
+                                                 "context size", "context above"};
 
 }  // namespace
 
@@ -136,8 +137,13 @@ bool says_unknown_model(const error_words& error) noexcept {
   return is_named(error, k_model_codes) || is_said(error, k_model_phrases);
 }
 
-bool mentions_context(const error_words& error) noexcept {
-  return is_said(error, k_context_phrases);
+bool says_no_credit(const error_words& error) noexcept {
+  constexpr std::string_view k_begin = "your credit balance is too low";
+  return equals(error.message.substr(0, k_begin.size()), k_begin);
+}
+
+bool mentions_window(const error_words& error) noexcept {
+  return is_said(error, k_window_phrases);
 }
 
 }  // namespace weir::policy::failover

@@ -21,10 +21,12 @@ bool says_rate_limit(const error_words& error) noexcept;
 bool says_overloaded(const error_words& error) noexcept;
 bool says_quota_code(const error_words& error) noexcept;  // a code or type of money, which no wait mends
 bool says_quota_text(const error_words& error) noexcept;  // words of money, also used for rates by some
+bool says_no_credit(
+    const error_words& error) noexcept;  // begins so: a message may quote what the client wrote
 bool says_moderation(const error_words& error) noexcept;  // the prompt's content is refused, not the key
 bool says_bad_key(const error_words& error) noexcept;
 bool says_bad_request(const error_words& error) noexcept;
 bool says_unknown_model(const error_words& error) noexcept;
-bool mentions_context(const error_words& error) noexcept;
+bool mentions_window(const error_words& error) noexcept;
 
 }  // namespace weir::policy::failover

@@ -196,6 +196,37 @@ describe('failover by what a target says', {timeout: 240_000}, () => {
     assert.ok(!weir.log.includes('dead-key'));
   });
 
+  for (const [name, error] of Object.entries({
+    'a bad key': {message: 'Incorrect API key provided: sk-secret', code: 'invalid_api_key'},
+    'a rate of ours': {message: 'Rate limit reached for org-secret', code: 'rate_limit_exceeded'},
+    'our money': {message: 'org-secret exceeded its quota', type: 'insufficient_quota'},
+  })) {
+    test(`what an error event says of ${name} stays here`, async (t) => {
+      const upstream = await upstreamOf(t, (request, socket) => void socket.write(up.sse([{error}])));
+      const weir = await relayOf(t, [target(upstream)]);
+      const reply = await ask(weir, streamBody());
+      assert.ok([502, 503].includes(reply.status), `${reply.status}`);
+      assert.doesNotMatch(reply.text, /secret/);
+      assert.doesNotMatch(weir.log, /secret/);
+    });
+  }
+
+  test('a 400 that quotes the words of a client takes no key out', async (t) => {
+    const upstream = await upstreamOf(t, fails(400, {message: "temperature: not a number: 'insufficient balance'"}));
+    const other = await upstreamOf(t, fails(400, {message: "temperature: not a number: 'insufficient balance'"}));
+    const weir = await relayOf(t, [target(upstream, {}, 'r1'), target(other, {}, 'r2')]);
+    assertFailed(await ask(weir, chatBody()), 400);
+    assert.equal(upstream.requests.length + other.requests.length, 1);
+  });
+
+  test('a whole answer that is an error object is tried elsewhere', async (t) => {
+    for (const bad of [{error: {message: 'the engine died', code: 502}}, {error: 'no'}]) {
+      const {weir, asked} = await pairOf(t, (request, socket) => socket.write(up.jsonReply(bad)));
+      assert.equal((await ask(weir, chatBody())).status, 200);
+      assert.equal(asked.length, 2);
+    }
+  });
+
   test('A11: without a good key it is a 502 of ours, and the words about it stay here', async (t) => {
     const file = path.join(folderOf(t), 'keys');
     writeFileSync(file, 'dead-key\n', {mode: 0o600});
@@ -236,6 +267,42 @@ describe('failover: health', {timeout: 240_000}, () => {
     const weir = await relayOf(t, [target(bad, {}, 'bad'), target(good, {}, 'good')], change);
     return {weir, bad};
   }
+
+  test('a target that comes back takes requests while the other one is full', async (t) => {
+    let broken = true;
+    const back = await upstreamOf(t, (request, socket) =>
+      broken ? fails(500, {message: 'broken'})(request, socket) : answers(request, socket));
+    const held = [];
+    const full = await upstreamOf(t, (request, socket) => (held.length === 0 ? held.push(socket) : answers(request, socket)));
+    const change = (config) => ({...config, failover: {failures: 1, open_ms: 300, slow_start_ms: 60_000, retry_percent: 100}});
+    const weir = await relayOf(t, [target(back, {}, 'back'), target(full, {connections: 1}, 'full')], change);
+    t.after(() => held.forEach((socket) => socket.destroy()));
+    const early = [ask(weir, chatBody()), ask(weir, chatBody())]; // one is held, one meets the broken target
+    await eventually('it is held', () => held.length === 1 && back.requests.length > 0);
+    broken = false;
+    await up.sleep(400);
+    const all = await Promise.all(Array.from({length: 10}, () => ask(weir, chatBody())));
+    for (const {status} of all) assert.equal(status, 200);
+    held[0].write(up.jsonReply(up.chatReply()));
+    await Promise.all(early);
+  });
+
+  test('a request goes back to a target whose Retry-After is over while the other one is full', async (t) => {
+    let asked = 0;
+    const paused = await upstreamOf(t, (request, socket) =>
+      ++asked === 1 ? fails(429, {message: 'slow down'}, {'retry-after': '1'})(request, socket) : answers(request, socket));
+    const held = [];
+    const full = await upstreamOf(t, (request, socket) => void held.push(socket));
+    const targets = [target(paused, {}, 'paused'), target(full, {connections: 1}, 'full')];
+    const weir = await relayOf(t, targets, (config) => ({...config, failover: {retry_percent: 100}, routing: {policy: 'balanced'}}));
+    t.after(() => held.forEach((socket) => socket.destroy()));
+    let done = 0;
+    const all = Array.from({length: 3}, () => ask(weir, chatBody()).finally(() => ++done));
+    await eventually('both are asked', () => asked > 0 && held.length === 1);
+    await eventually('two are answered', () => done === 2);
+    held[0].write(up.jsonReply(up.chatReply()));
+    for (const {status} of await Promise.all(all)) assert.equal(status, 200);
+  });
 
   test('G1: streams that break in their middle count', async (t) => {
     const {weir, bad} = await brokenPair(t, (request, socket) => {

@@ -8,7 +8,7 @@ import {Tool} from './support/loadtest.js';
 import {NAME, counts, relayOf} from './support/relay.js';
 import {sleep} from './support/upstream.js';
 
-const RATE = process.env.WEIR_SLOW_BUILD ? 100 : 500; // requests a second
+const RATE = 500; // requests a second
 const LOST_MS = 5_000;
 const PAUSE_MS = 4_000;
 const mock = (listen = '127.0.0.1:0') => Tool.start('mock', '--listen', listen, '--ttft-ms', '20', '--itl-ms', '5', '--tokens', '4');

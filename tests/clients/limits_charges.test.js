@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import {describe, test} from 'node:test';
 
 import {chat, headers, limited, refused, relayWith, withKeys} from './support/limits.js';
-import {NAME, chatBody, logLine, startRelay, streamBody, target} from './support/relay.js';
+import {NAME, chatBody, logLine, relayOf, startRelay, streamBody, target, upstreamOf} from './support/relay.js';
 import {bearer} from './support/routing.js';
 import {LAST_CHUNK, PREAMBLE, chatReply, chunk, delta, event, head, jsonReply, sleep} from './support/upstream.js';
 
@@ -251,5 +251,44 @@ describe('what is charged for a request that ends early', {timeout: 120_000}, ()
       await upstream.stop();
       assert.equal((await lineOf(weir, await chat(weir, 'a', {max_tokens: 50}))).cost_usd, 0, 'nobody there');
     }
+  });
+});
+
+describe('what failover may spend', {timeout: 120_000}, () => {
+  const DEAR = {fresh_usd_per_mtok: 1_000, output_usd_per_mtok: 1_000};
+  const body = {max_tokens: 50, stream: true};
+  const prompt = Buffer.byteLength(JSON.stringify(chatBody(body))) / 1e3; // dollars
+  const once = prompt + 0.05;
+  const breaks = (request, socket) => {
+    socket.write(head(200, {'content-type': 'text/event-stream', 'transfer-encoding': 'chunked'}));
+    socket.write(chunk(event(PREAMBLE)));
+    setTimeout(() => socket.destroy(), 50);
+  };
+
+  async function pairWith(t, usd_per_day, second) {
+    let asked = 0;
+    const handler = (request, socket) => (++asked === 1 ? breaks : second)(request, socket);
+    const upstreams = [await upstreamOf(t, handler), await upstreamOf(t, handler)];
+    const targets = upstreams.map((upstream, i) => ({...target(upstream, {}, `r${i}`), price: DEAR}));
+    const weir = await relayOf(t, targets, withKeys({a: limited({usd_per_day})}));
+    return {weir, asked: () => asked};
+  }
+
+  test('a second attempt that the budget has no room for is not made', async (t) => {
+    const {weir, asked} = await pairWith(t, once + prompt / 2, breaks);
+    const answer = await chat(weir, 'a', body);
+    assert.equal(answer.status, 502);
+    const line = await lineOf(weir, answer);
+    assert.ok(Math.abs(line.cost_usd - prompt) < 1e-9, JSON.stringify(line));
+    assert.equal(asked(), 1);
+  });
+
+  test('one that it has room for is set aside anew, and both are charged', async (t) => {
+    const {weir, asked} = await pairWith(t, once + prompt * 1.5, breaks);
+    const line = await lineOf(weir, await chat(weir, 'a', body));
+    assert.equal(asked(), 2);
+    assert.ok(Math.abs(line.cost_usd - 2 * prompt) < 1e-9, JSON.stringify(line));
+    const open = await weir.metric(/^weir_ledger_reservations_open /);
+    assert.deepEqual(open, [0]);
   });
 });

@@ -46,7 +46,7 @@ describe('openai errors', () => {
     ],
     [
       'unknown path',
-      () => client.embeddings.create({model: MODEL, input: 'x'}),
+      () => client.moderations.create({input: 'x'}),
       OpenAI.NotFoundError,
       404,
       'unknown_url',

@@ -5,8 +5,8 @@ import {writeFileSync} from 'node:fs';
 import path from 'node:path';
 import {describe, test} from 'node:test';
 
-import {eventually} from './support/raw.js';
-import {NAME, chatBody, counts, relayOf, target, upstreamOf} from './support/relay.js';
+import {Raw, eventually} from './support/raw.js';
+import {NAME, SLOW, chatBody, counts, inParallel, relayOf, target, upstreamOf} from './support/relay.js';
 import {bearer, folderOf, keysOf, mocksOf} from './support/routing.js';
 import {chatReply, isProbe, jsonReply, sleep} from './support/upstream.js';
 
@@ -114,6 +114,52 @@ describe('overload: who waits', {timeout: 120_000}, () => {
     for (const answer of [running, other, ...flood]) assert.equal((await answer).status, 200);
   });
 
+  test('two models share the places of one target', async (t) => {
+    let running = 0;
+    let most = 0;
+    const upstream = await upstreamOf(t, (request, socket) => {
+      if (isProbe(request)) return void socket.write(jsonReply({}));
+      most = Math.max(most, ++running);
+      setTimeout(() => {
+        --running;
+        socket.write(jsonReply(chatReply('Nairobi')));
+      }, 5);
+    });
+    const weir = await relayOf(t, [target(upstream, {connections: 4})], (config) => ({
+      ...config,
+      io_threads: 2,
+      models: [...config.models, {name: 'cat', targets: ['r1']}],
+    }));
+    const statuses = {};
+    await inParallel(Array.from({length: 300}, (_, i) => (i % 2 === 0 ? NAME : 'cat')), 40, async (model) => {
+      const answer = await weir.post('/v1/chat/completions', {...chatBody(), model});
+      await answer.arrayBuffer();
+      statuses[answer.status] = (statuses[answer.status] ?? 0) + 1;
+    });
+    assert.deepEqual(statuses, {200: 300});
+    assert.ok(most <= 4, `${most} at once`);
+  });
+
+  test('a client that does not read holds no place', async (t) => {
+    const text = 'x'.repeat(12 << 20);
+    let large = true;
+    const upstream = await upstreamOf(t, (request, socket) => {
+      socket.write(jsonReply(chatReply(large ? text : 'Nairobi')));
+      large = false;
+    });
+    const weir = await relayOf(t, [target(upstream, {connections: 1})]);
+    const idle = await Raw.connect(weir.url);
+    t.after(() => idle.drop());
+    const body = JSON.stringify(chatBody());
+    idle.socket.pause();
+    idle.send(`POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`);
+    await eventually('the large answer is there', async () => !large);
+    await sleep(300);
+    const answer = await Promise.race([weir.post('/v1/chat/completions', chatBody()), sleep(5_000)]);
+    idle.drop();
+    assert.equal(answer?.status, 200);
+  });
+
   test('a client that leaves gives its place back', async (t) => {
     const gate = await gateOf(t, {overload: {waiting: 1}});
     const running = gate.post();
@@ -161,7 +207,7 @@ async function loadOf(weir, prompts, rate, seconds) {
   return JSON.parse(text);
 }
 
-describe('overload: five times what the replicas do', {timeout: 240_000}, () => {
+describe('overload: five times what the replicas do', {timeout: 240_000, skip: SLOW}, () => {
   const REPLICAS = 4;
   const PREFILL_MS = 200; // of each request, one after another
   const PEAK = (REPLICAS * 1_000) / PREFILL_MS;

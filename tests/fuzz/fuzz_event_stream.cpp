@@ -58,14 +58,16 @@ bool sane(const stream_outcome& out) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size < 3) return 0;
   static relay::event_inspector inspector;
-  const relay::event_stream::options options{.drop_usage = (data[0] & 1) != 0};
+  const auto shape = (data[0] & 4) != 0 ? relay::event_shape::responses : relay::event_shape::chunks;
+  const relay::event_stream::options options{.drop_usage = (data[0] & 1) != 0, .shape = shape};
   const bool ends = (data[0] & 2) == 0;
   const std::size_t cut = static_cast<std::size_t>(data[1] * 256 + data[2]) % (size - 2);
   const std::string_view all(reinterpret_cast<const char*>(data + 3), size - 3);
   const stream_outcome whole = run(inspector, options, all, {all.size()}, ends);
   if (!sane(whole) || !made_of_events(whole.released, all, options.drop_usage)) std::abort();
   if (run(inspector, options, all, {cut, all.size()}, ends) != whole) std::abort();
-  relay::event_stream narrow({.drop_usage = options.drop_usage, .event_bytes_max = 64}, inspector);
+  relay::event_stream narrow({.drop_usage = options.drop_usage, .event_bytes_max = 64, .shape = shape},
+                             inspector);
   std::string released;
   if (relay::testing::drain(narrow, narrow.push(all), released)) narrow.end();
   if (all.size() > k_bytewise_bytes_max) return 0;

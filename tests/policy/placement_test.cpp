@@ -100,6 +100,18 @@ TEST_CASE("where all that could serve a request are full it waits, unless its po
   CHECK(placed->made.candidates[0].why == verdict::at_capacity);
 }
 
+TEST_CASE("nobody waits for a full target that would not be used") {
+  auto targets = replicas(2);
+  targets[0].set_aside = aside::failing;
+  targets[1].kind = target_kind::hosted;
+  targets[1].full = true;
+  auto r = request(100);
+  for (const bool hosted : {false, true}) {
+    r.overflow.hosted = hosted;
+    CHECK(place_next(targets, std::vector{r}, {}).has_value() == !hosted);
+  }
+}
+
 TEST_CASE("policies that compare do not wait") {
   for (const auto kind : {policy_kind::latency, policy_kind::cost, policy_kind::least_pending,
                           policy_kind::prefix_greedy, policy_kind::round_robin, policy_kind::random}) {

@@ -26,6 +26,14 @@ bool opens_function(const std::string& before) {
   return last != std::string::npos && before[last] != '=' && before[last] != ',' && before[last] != '(';
 }
 
+// The last character of a raw string whose delimiter begins at `at`; of the line, where it goes on behind it.
+std::size_t end_of_raw(std::string_view line, std::size_t at) {
+  const auto open = std::min(line.find('(', at), line.size());
+  const auto close = ")" + std::string(line.substr(at, open - at)) + "\"";
+  const auto end = line.find(close, open);
+  return end == line.npos ? line.size() : end + close.size() - 1;
+}
+
 }  // namespace
 
 std::vector<source_file> read_sources(const std::filesystem::path& root) {
@@ -68,6 +76,10 @@ std::string code_of(std::string_view line) {
       continue;
     }
     if (c == '/' && i + 1 < line.size() && line[i + 1] == '/') break;
+    if (c == 'R' && i + 1 < line.size() && line[i + 1] == '"') {
+      i = end_of_raw(line, i + 2);
+      continue;
+    }
     // An apostrophe between digits separates them.
     const bool separator = c == '\'' && i > 0 && std::isalnum(static_cast<unsigned char>(line[i - 1])) != 0;
     if ((c == '"' || c == '\'') && !separator) {

@@ -171,4 +171,68 @@ TEST_CASE("whether the body bounds the output in a field that every target obeys
   CHECK(read_generation_call(generation_kind::completions, scored)->output_bounded);
 }
 
+TEST_CASE("an embeddings request has a model and an input, and no answer to bound") {
+  const auto call = read_generation_call(generation_kind::embeddings,
+                                         R"({"model":"m","input":["a"],"stream":true,"max_tokens":"x"})");
+  REQUIRE(call.has_value());
+  CHECK(call->facts.asks == policy::endpoint::embeddings);
+  CHECK(call->output_bounded);
+  CHECK_FALSE(call->stream);
+  for (const char* body : {R"({"model":"m"})", R"({"model":"m","input":null})"}) {
+    const auto none = read_generation_call(generation_kind::embeddings, body);
+    REQUIRE_FALSE(none.has_value());
+    CHECK(none.error().param == "input");
+  }
+}
+
+TEST_CASE("a responses request is read for what routing and limits need") {
+  const auto call = read_generation_call(
+      generation_kind::responses,
+      R"({"model":"m","stream":true,"max_output_tokens":9,"text":{"format":{"type":"json_schema"}},)"
+      R"("tools":[{"type":"function","name":"f"}],"tool_choice":"required",)"
+      R"("input":[{"role":"user","content":[{"type":"input_image","image_url":"x"},)"
+      R"({"type":"input_file"}]}]})");
+  REQUIRE(call.has_value());
+  CHECK(call->facts.asks == policy::endpoint::responses);
+  CHECK(call->stream);
+  CHECK(call->include_usage);
+  CHECK(call->output_tokens_max == 9);
+  CHECK(call->output_bounded);
+  CHECK(call->has_tools);
+  CHECK(call->media_parts == 2);
+  CHECK(call->facts.needs_image);
+  CHECK(call->facts.needs_structured_output);
+  CHECK(call->facts.needs_forced_tool);
+  const auto chat_bound = read_generation_call(generation_kind::responses, R"({"model":"m","max_tokens":9})");
+  CHECK_FALSE(chat_bound->output_bounded);
+}
+
+TEST_CASE("a responses request may not lean on what a target keeps or does by itself") {
+  const struct {
+    const char* param;
+    const char* json;
+  } rows[] = {
+      {"previous_response_id", R"("resp_1")"},
+      {"conversation", R"("conv_1")"},
+      {"conversation", R"({"id":"conv_1"})"},
+      {"prompt", R"({"id":"p"})"},
+      {"background", "true"},
+      {"tools", R"([{"type":"function"},{"type":"mcp"}])"},
+      {"tools", R"([{"type":"web_search"}])"},
+      {"tools", R"([{"type":7}])"},
+      {"tools", R"([1])"},
+  };
+  for (const auto& r : rows) {
+    INFO(r.param << " " << r.json);
+    const auto body = std::string(R"({"model":"m","input":"x",")") + r.param + "\":" + r.json + "}";
+    const auto call = read_generation_call(generation_kind::responses, body);
+    REQUIRE_FALSE(call.has_value());
+    CHECK(call.error().param == r.param);
+  }
+  const auto plain = read_generation_call(
+      generation_kind::responses,
+      R"({"model":"m","input":"x","previous_response_id":null,"background":false,"tools":[]})");
+  CHECK(plain.has_value());
+}
+
 }  // namespace weir::gateway::api

@@ -75,6 +75,36 @@ TEST_CASE_METHOD(begun, "A1, A2, A10: what fails before the first content goes t
   }
 }
 
+TEST_CASE_METHOD(begun, "what a target's API cannot say was never sent: the next target comes for free") {
+  CHECK(a.failed(0, failure_kind::unsupported, 0, now).what == step::pick);
+  CHECK_FALSE(a.may_use(0, k_window, now));
+  CHECK(retries.taken() == 0);
+  SECTION("and nobody else is left: the reason is the answer") {
+    check_end(a.none_placed(0, now), failure_kind::unsupported, client_reply::pass_through);
+  }
+  SECTION("and both attempts are still there") {
+    CHECK(a.placed(1, k_window, now).attempt == 1);
+    CHECK(a.failed(1, failure_kind::broken, 0, now).what == step::pick);
+    CHECK(retries.taken() == 1);
+    CHECK(a.placed(2, k_window, now).attempt == 2);
+    check_end(a.failed(2, failure_kind::broken, 0, now), failure_kind::broken, client_reply::bad_gateway);
+  }
+}
+
+TEST_CASE_METHOD(begun, "a place that another took first is as if it had not been picked") {
+  CHECK(a.unplaced(0).what == step::pick);
+  CHECK(a.begun() == 0);
+  CHECK(a.may_use(0, k_window, now));
+  CHECK(a.unplaced(0).what == step::none);
+  CHECK(a.placed(0, k_window, now).attempt == 0);
+  CHECK(a.failed(0, failure_kind::broken, 0, now).what == step::pick);
+  CHECK(a.placed(1, k_window, now).attempt == 1);
+  CHECK(a.unplaced(1).what == step::pick);
+  CHECK(retries.taken() == 1);
+  check_end(a.none_placed(0, now), failure_kind::broken, client_reply::bad_gateway);
+  CHECK(retries.taken() == 0);
+}
+
 TEST_CASE_METHOD(begun, "A3, A5, A8: after the first content it ends with an error event") {
   CHECK(a.content(0, now).what == step::forward);
   const auto kind = GENERATE(failure_kind::interrupted, failure_kind::broken, failure_kind::frozen,

@@ -189,6 +189,7 @@ TEST_CASE("A11: 401 and 403 of one upstream key take it out, unless the prompt i
   for (const row& r : {
            row{"401", status(401, "Incorrect API key provided", "invalid_request_error", "invalid_api_key"),
                key_refused},
+           row{"403 of a proxy", status(403, "authz webhook: context deadline exceeded"), key_refused},
            row{"401 Anthropic", status(401, "invalid x-api-key", "authentication_error"), key_refused},
            row{"403", status(403, "Country, region, or territory not supported"), key_refused},
            row{"403 of a prompt", status(403, "Your input was flagged by moderation"), refused},

@@ -138,13 +138,23 @@ TEST_CASE("the drain rate: what configuration expects until a backlog tells bett
   // A backlog that is worked off at 2,000 a second.
   m.changed(0, 0, now);
   for (int i = 0; i < 300; ++i) m.changed(10, 200, now += 0.1);
-  CHECK(m.tokens_per_s(8'000, 10, now) == Approx(3'000).margin(200));
+  CHECK(m.tokens_per_s(8'000, 10, now) == Approx(2'000).margin(200));
   CHECK(m.tokens_per_s(2'000, 10, now) == Approx(2'000).margin(100));
   // It stalls.
   CHECK(m.tokens_per_s(2'000, 10, now + 10) < 1'000);
   // With nobody waiting time says nothing.
   m.changed(10, 200, now);
   CHECK(m.tokens_per_s(2'000, 0, now + 1'000) == Approx(2'000).margin(100));
+}
+
+TEST_CASE("where nobody says how fast targets are, nothing is known before a second of backlog") {
+  drain_meter m;
+  double now = 10;
+  m.changed(0, 0, now);
+  for (int i = 0; i < 8; ++i) m.changed(10, 200, now += 0.1);
+  CHECK(m.tokens_per_s(0, 10, now) == 0);
+  for (int i = 0; i < 300; ++i) m.changed(10, 200, now += 0.1);
+  CHECK(m.tokens_per_s(0, 10, now) == Approx(2'000).margin(200));
 }
 
 TEST_CASE("whoever is refused gets a Retry-After within bounds, whoever is admitted a bounded wait") {
