@@ -76,7 +76,7 @@ TEST_CASE(
     using enum failure_kind;
     const bool never_ends_one = kind == cancelled || kind == stale_connection || kind == quota_exhausted ||
                                 kind == misconfigured || kind == try_again || kind == too_large ||
-                                kind == stopped;
+                                kind == stopped || kind == unsupported;
     INFO(to_text(kind));
     CHECK((sum.ends[i] > 0) != never_ends_one);
   }
