@@ -12,7 +12,8 @@ namespace {
 
 constexpr double k_meter_fade_s = 5;
 constexpr double k_meter_prior_s = 1;
-constexpr double k_backlog_s = 0.1;  // waits below it are no backlog
+constexpr double k_meter_trusted_s = 4;  // of backlog: one long prefill is no slow target
+constexpr double k_backlog_s = 0.1;      // waits below it are no backlog
 constexpr double k_jitter_share = 0.5;
 
 struct tenant_sum {
@@ -158,9 +159,9 @@ double drain_meter::tokens_per_s(double expected_tokens_per_s, std::size_t waiti
   const double past_s = backlog_s(waiting, now_s);
   const double kept = std::exp(-past_s / k_meter_fade_s);
   const double busy_s = busy_s_ * kept + past_s;
-  const double unseen_s = std::max(0.0, k_meter_prior_s - busy_s);
-  if (expected_tokens_per_s <= 0) return unseen_s > 0 ? 0 : work_tokens_ * kept / busy_s;
-  return (work_tokens_ * kept + expected_tokens_per_s * unseen_s) / (busy_s + unseen_s);
+  if (expected_tokens_per_s <= 0) return busy_s < k_meter_prior_s ? 0 : work_tokens_ * kept / busy_s;
+  const double prior_s = k_meter_prior_s * std::max(0.0, 1 - busy_s / k_meter_trusted_s);
+  return (work_tokens_ * kept + expected_tokens_per_s * prior_s) / (busy_s + prior_s);
 }
 
 }  // namespace weir::policy::failover

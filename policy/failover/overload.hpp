@@ -80,9 +80,9 @@ class drain_meter final {
   // Somebody came, was served so much work, or left. `waiting`: how many waited until then.
   void changed(std::size_t waiting, double served_tokens, double now_s) noexcept;
 
-  // `expected_tokens_per_s`: what the targets that are up should do; it stands in for what is missing to one
-  // second of observation, since what binds may be something else than prefill. 0: not known, then nothing is
-  // before that second.
+  // `expected_tokens_per_s`: what the targets that are up should do; counts as one second of observation at
+  // first and as nothing once there are four, since what binds may be something else than prefill. 0: not
+  // known, then nothing is before a second was observed.
   double tokens_per_s(double expected_tokens_per_s, std::size_t waiting, double now_s) const noexcept;
 
  private:
