@@ -319,8 +319,8 @@ describe('models', {timeout: 60_000}, () => {
     );
   });
 
-  test('connections: over the limit of all targets 503 with retry-after, under it served', async (t) => {
-    const other = await relayOf(t, [target(upstream, {connections: 2})]);
+  test('connections, where none may wait: over the limit of all targets 503 with retry-after, under it served', async (t) => {
+    const other = await relayOf(t, [target(upstream, {connections: 2})], (config) => ({...config, overload: {waiting: 0}}));
     const held = [];
     upstream.script((request, socket) => void held.push(socket));
     const first = [ask(other, chatBody()), ask(other, chatBody())];
