@@ -1,27 +1,18 @@
 // Replies and errors of targets through every translator: what comes out is one JSON object, or an error.
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 
-#include "gateway/api/json.hpp"
 #include "gateway/dialects/error_shapes.hpp"
 #include "gateway/dialects/reply_fixes.hpp"
 #include "gateway/dialects/to_chat_reply.hpp"
 #include "gateway/dialects/to_messages_reply.hpp"
+#include "tests/fuzz/dialect_checks.hpp"
 
 using namespace weir::gateway;
+using dialects::testing::is_json;
+using dialects::testing::require;
 
 namespace {
-
-bool is_json(std::string text) {
-  api::tame_numbers(text);
-  simdjson::dom::parser parser;
-  return parser.parse(text).error() == simdjson::SUCCESS;
-}
-
-void require(bool holds) {
-  if (!holds) std::abort();
-}
 
 void check_error(const dialects::target_error& e) {
   require(is_json(dialects::chat_error_json(e)) && e.status >= 400 && e.status <= 599 && !e.message.empty());

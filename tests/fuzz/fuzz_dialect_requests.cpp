@@ -1,7 +1,6 @@
 // Request bodies through every translator: what comes out is one JSON object that the reader of its API
 // takes, edits change nothing twice, and what was translated can be translated again.
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 
 #include "gateway/api/generation_call.hpp"
@@ -9,21 +8,13 @@
 #include "gateway/dialects/source_json.hpp"
 #include "gateway/dialects/to_chat_request.hpp"
 #include "gateway/dialects/to_messages_request.hpp"
+#include "tests/fuzz/dialect_checks.hpp"
 
 using namespace weir::gateway;
+using dialects::testing::is_json;
+using dialects::testing::require;
 
 namespace {
-
-// Deeper than a body may be: what a string held as JSON is now nested.
-bool is_json(std::string text) {
-  api::tame_numbers(text);
-  simdjson::dom::parser parser;
-  return parser.parse(text).error() == simdjson::SUCCESS;
-}
-
-void require(bool holds) {
-  if (!holds) std::abort();
-}
 
 void to_messages(const std::string& body, const dialects::messages_target& target) {
   const auto there = dialects::to_messages_request(body, target);

@@ -1,7 +1,6 @@
 // Events of targets through the stream translators: whole and valid events in the order that SDKs demand come
 // out, the same however the bytes are cut.
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 #include <string_view>
 
@@ -9,16 +8,14 @@
 #include "gateway/dialects/reply_fixes.hpp"
 #include "gateway/dialects/to_chat_stream.hpp"
 #include "gateway/dialects/to_messages_stream.hpp"
+#include "tests/fuzz/dialect_checks.hpp"
 #include "tests/gateway/dialects/stream_run.hpp"
 
 using namespace weir::gateway;
+using dialects::testing::require;
 using dialects::testing::run;
 
 namespace {
-
-void require(bool holds) {
-  if (!holds) std::abort();
-}
 
 // An event that ends in CR is whole before its LF is there, so line ends alone may differ.
 std::string plain_lines(std::string_view text) {
