@@ -194,7 +194,6 @@ model_router::ask model_router::make_ask(const api::generation_call& call, const
                                        .local_only = out.facts.local_only};
     policy::apply_rules(rules_, subject, names, {out.excluded.get(), targets_.size()}, out.how);
   }
-  set_aside(out);
   look_up(out);
   recall_session(out);
   out.work_tokens = static_cast<double>(out.facts.prompt_tokens);
@@ -206,7 +205,9 @@ model_router::ask model_router::make_ask(const api::generation_call& call, const
 
 policy::decision model_router::explain(const api::generation_call& call, const auth::identity& caller,
                                        const prompt_identity& prompt) {
-  return decide(make_ask(call, caller, std::make_shared<const prompt_identity>(prompt), nullptr));
+  auto request = make_ask(call, caller, std::make_shared<const prompt_identity>(prompt), nullptr);
+  set_aside(request);
+  return decide(request);
 }
 
 policy::decision model_router::decide(const ask& a) const {

@@ -180,6 +180,7 @@ task<result<model_router::placing>> model_router::place(const api::generation_ca
     shared_.counters().decision_s->Observe(took_s + since.count());
   };
   if (!policy::may_wait(request.how.kind) || terms_.queue.requests_max == 0) {
+    set_aside(request);
     auto made = decide(request);
     decided();
     if (made.picked == policy::decision::k_none) co_return placing(std::unexpected(std::move(made)));

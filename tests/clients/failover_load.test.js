@@ -1,10 +1,9 @@
 // Three replicas under load, of which one after another is lost and comes back: no client sees an error before
 // its first content, and little is sent twice.
 import assert from 'node:assert/strict';
-import {spawn} from 'node:child_process';
 import {describe, test} from 'node:test';
 
-import {Tool} from './support/loadtest.js';
+import {Tool, loadOf} from './support/loadtest.js';
 import {NAME, counts, relayOf} from './support/relay.js';
 import {sleep} from './support/upstream.js';
 
@@ -12,17 +11,6 @@ const RATE = 500; // requests a second
 const LOST_MS = 5_000;
 const PAUSE_MS = 4_000;
 const mock = (listen = '127.0.0.1:0') => Tool.start('mock', '--listen', listen, '--ttft-ms', '20', '--itl-ms', '5', '--tokens', '4');
-
-async function loadOf(weir, seconds) {
-  const args = ['run', '--url', weir.url, '--model', NAME, '--max-tokens', '4', '--json'];
-  const child = spawn(process.env.WEIR_LOADTEST_BIN, [...args, '--rate', RATE, '--requests', RATE * seconds], {
-    stdio: ['ignore', 'pipe', 'inherit'],
-  });
-  let text = '';
-  child.stdout.on('data', (bytes) => (text += bytes));
-  await new Promise((resolve) => child.on('close', resolve));
-  return JSON.parse(text);
-}
 
 describe('failover under load', {timeout: 180_000}, () => {
   test(`${RATE} requests a second, a replica of three killed, then one frozen, then one cut off`, async (t) => {
@@ -45,7 +33,7 @@ describe('failover under load', {timeout: 180_000}, () => {
       cut: [() => wire.child.kill('SIGUSR1'), () => wire.child.kill('SIGUSR2')],
     };
     const seconds = 2 + (Object.keys(lost).length * (LOST_MS + PAUSE_MS)) / 1_000;
-    const load = loadOf(weir, seconds);
+    const load = loadOf(weir, NAME, RATE, seconds, ['--max-tokens', '4']);
     await sleep(2_000);
     for (const [leave, comeBack] of Object.values(lost)) {
       leave();

@@ -1,10 +1,10 @@
 // More than the targets can serve: who waits, who is told to come back, and what the others notice of it.
 import assert from 'node:assert/strict';
-import {spawn} from 'node:child_process';
 import {writeFileSync} from 'node:fs';
 import path from 'node:path';
 import {describe, test} from 'node:test';
 
+import {loadOf} from './support/loadtest.js';
 import {Raw, eventually} from './support/raw.js';
 import {NAME, SLOW, chatBody, counts, inParallel, relayOf, target, upstreamOf} from './support/relay.js';
 import {bearer, folderOf, keysOf, mocksOf} from './support/routing.js';
@@ -195,18 +195,6 @@ describe('overload: who waits', {timeout: 120_000}, () => {
   });
 });
 
-// What `weir-loadtest run` says of `seconds` at `rate` requests a second.
-async function loadOf(weir, prompts, rate, seconds) {
-  const args = ['run', '--url', weir.url, '--model', NAME, '--prompts', prompts, '--max-tokens', '2', '--json'];
-  const child = spawn(process.env.WEIR_LOADTEST_BIN, [...args, '--rate', rate, '--requests', rate * seconds], {
-    stdio: ['ignore', 'pipe', 'inherit'],
-  });
-  let text = '';
-  child.stdout.on('data', (bytes) => (text += bytes));
-  await new Promise((resolve) => child.on('close', resolve));
-  return JSON.parse(text);
-}
-
 describe('overload: five times what the replicas do', {timeout: 240_000, skip: SLOW}, () => {
   const REPLICAS = 4;
   const PREFILL_MS = 200; // of each request, one after another
@@ -233,10 +221,11 @@ describe('overload: five times what the replicas do', {timeout: 240_000, skip: S
     const line = (_, i) => `${i} `.padEnd(PROMPT_TOKENS * 4 - 10, 'lorem ipsum ');
     writeFileSync(prompts, Array.from({length: 50}, line).join('\n'));
 
-    const before = await loadOf(weir, prompts, PEAK * 0.6, 20);
-    const during = await loadOf(weir, prompts, PEAK * 5, 30);
+    const args = ['--prompts', prompts, '--max-tokens', '2'];
+    const before = await loadOf(weir, NAME, PEAK * 0.6, 20, args);
+    const during = await loadOf(weir, NAME, PEAK * 5, 30, args);
     await sleep(2_000);
-    const after = await loadOf(weir, prompts, PEAK * 0.6, 10);
+    const after = await loadOf(weir, NAME, PEAK * 0.6, 10, args);
     const goodput = during.completed / during.duration;
     const say = (what, {completed, failed, p99_ttft_ms: p99}) => `${what} ${completed} done, ${failed} refused, p99 TTFT ${p99?.toFixed(0)} ms`;
     t.diagnostic(`goodput ${goodput.toFixed(1)} of ${PEAK} a second; ${say('before', before)}; ${say('during', during)}; ${say('after', after)}`);

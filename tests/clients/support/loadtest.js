@@ -66,3 +66,13 @@ export class Tool {
     while ((await this.metric(name)) !== value) await new Promise((resolve) => setTimeout(resolve, 5));
   }
 }
+
+// What `weir-loadtest run` says of `seconds` at `rate` requests a second.
+export async function loadOf(weir, model, rate, seconds, more = []) {
+  const args = ['run', '--url', weir.url, '--model', model, '--rate', rate, '--requests', rate * seconds, '--json'];
+  const child = spawn(process.env.WEIR_LOADTEST_BIN, [...args, ...more], {stdio: ['ignore', 'pipe', 'inherit']});
+  let text = '';
+  child.stdout.on('data', (bytes) => (text += bytes));
+  await new Promise((resolve) => child.on('close', resolve));
+  return JSON.parse(text);
+}
