@@ -87,6 +87,12 @@ std::optional<http_replica> take_over_replica(const config::target_config& targe
   return std::nullopt;
 }
 
+const upstream::origin* origin_of(const config::target_config& target, const snapshot* of) {
+  if (of == nullptr) return nullptr;
+  const auto found = of->replicas.find(target.name);
+  return found == of->replicas.end() ? nullptr : found->second.at.get();
+}
+
 std::expected<replica_map, std::string> open_replicas(const config::gateway_config& config,
                                                       const snapshot* previous, fleet_services& services) {
   replica_map replicas;
@@ -97,7 +103,8 @@ std::expected<replica_map, std::string> open_replicas(const config::gateway_conf
     if (!replica) {
       const std::chrono::milliseconds write_idle(config.limits.write_idle_timeout_ms);
       auto origin =
-          upstream::make_origin(target, write_idle, services.names, services.metrics.upstream(target.name));
+          upstream::make_origin(target, write_idle, services.names, services.metrics.upstream(target.name),
+                                origin_of(target, previous));
       if (!origin) return std::unexpected(fmt::format("target '{}': {}", target.name, origin.error()));
       names.push_back((*origin)->addresses);
       auto made =
@@ -120,6 +127,23 @@ std::shared_ptr<policy::failover::share_budget> take_over_retries(const config::
   policy::failover::budget_terms budget{.share_permille = terms.retry_percent * k_permille_per_percent};
   if (terms.retry_percent == 0) budget.units_min = 0;
   return std::make_shared<policy::failover::share_budget>(budget);
+}
+
+// In money or, where nothing has a price, in tokens: of one model, so that they do not mix.
+std::shared_ptr<policy::failover::share_budget> take_over_hedges(const config::failover_config& terms,
+                                                                 const std::string& model,
+                                                                 const snapshot* previous) {
+  if (terms.hedge_after_ms == 0) return nullptr;
+  const auto* before = previous == nullptr ? nullptr : previous->find_model(model);
+  const bool same = before != nullptr && before->hedges != nullptr &&
+                    previous->config.failover.hedge_percent == terms.hedge_percent;
+  if (same) return before->hedges;
+  constexpr std::int64_t k_permille_per_percent = 10;
+  constexpr std::int64_t k_window_ns = 600'000'000'000;
+  return std::make_shared<policy::failover::share_budget>(
+      policy::failover::budget_terms{.share_permille = terms.hedge_percent * k_permille_per_percent,
+                                     .units_min = 0,
+                                     .window_ns = k_window_ns});
 }
 
 policy::policy_kind to_policy(std::string_view name) {
@@ -334,6 +358,7 @@ std::expected<std::shared_ptr<const snapshot>, std::string> build_snapshot(
     auto entry = make_entry(model, *next, services);
     if (!entry) return std::unexpected(entry.error());
     (*entry)->created_s = created_s;
+    (*entry)->hedges = take_over_hedges(config.failover, model.name, previous);
     const std::shared_ptr<const model_entry> shared = std::move(*entry);
     next->model_by_name[model.name] = shared;
     for (const auto& alias : model.aliases) next->model_by_name[alias] = shared;

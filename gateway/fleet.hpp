@@ -42,7 +42,8 @@ struct model_entry {
   std::int64_t created_s = 0;
   std::int64_t context_tokens = 0;  // the largest of its targets
   std::unique_ptr<route::model_router> router;
-  std::vector<limits::target_prices> prices;  // of the router's targets, in their order
+  std::vector<limits::target_prices> prices;               // of the router's targets, in their order
+  std::shared_ptr<policy::failover::share_budget> hedges;  // null: there are none
 };
 
 struct http_replica {

@@ -44,6 +44,10 @@ class task_group final {
   std::list<signal_ptr> running_;
 };
 
+// Runs both at once; one that returns true ends the other. Returns when both have ended, and cancellation
+// ends both. A fault of either is rethrown, and ends the other too.
+task<void> run_until_one_decides(task<bool> one, task<bool> other);
+
 // What an exception that reached a fault handler says, for the log.
 std::string describe(const std::exception_ptr& fault);
 

@@ -48,6 +48,10 @@ std::string_view to_text(endpoint of) noexcept {
       return "embeddings";
     case endpoint::responses:
       return "responses";
+    case endpoint::messages:
+      return "messages";
+    case endpoint::count_tokens:
+      return "count_tokens";
   }
   return "unknown";
 }

@@ -13,7 +13,7 @@ namespace weir::policy {
 inline constexpr std::size_t k_no_target = static_cast<std::size_t>(-1);
 
 // The parts of the API that a target may speak or not.
-enum class endpoint : std::uint8_t { chat, completions, embeddings, responses };
+enum class endpoint : std::uint8_t { chat, completions, embeddings, responses, messages, count_tokens };
 
 // One bit for each endpoint.
 using endpoint_set = std::uint8_t;

@@ -14,10 +14,14 @@ namespace {
 
 using boost::beast::http::verb;
 
+http::reply say(const http::exchange& ex, const error& e, error_shape shape) {
+  return shape == error_shape::messages ? messages_error_reply(e, ex.request_id()) : error_reply(e);
+}
+
 task<void> refuse(http::exchange& ex, observe::request_probe& probe, error e, error_shape shape,
                   std::string allow = {}) {
   probe.set_outcome(info(e.code).code);
-  auto reply = shape == error_shape::messages ? messages_error_reply(e, ex.request_id()) : error_reply(e);
+  auto reply = say(ex, e, shape);
   if (!allow.empty()) reply.headers.emplace_back("allow", std::move(allow));
   co_await ex.send(std::move(reply));
 }
@@ -116,8 +120,8 @@ task<void> endpoint_dispatcher::serve(http::exchange& ex) {
   co_await found.route->serve(context);
 }
 
-http::reply endpoint_dispatcher::cut_reply(const error& why) const {
-  return error_reply(why);
+http::reply endpoint_dispatcher::cut_reply(const http::exchange& ex, const error& why) const {
+  return say(ex, why, find(ex.head()).errors);
 }
 
 std::string endpoint_dispatcher::error_body(int status, std::string_view message) const {

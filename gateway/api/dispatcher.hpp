@@ -21,7 +21,7 @@ class endpoint_dispatcher final : public http::dispatcher {
 
   task<void> serve(http::exchange& ex) override;
   std::string error_body(int status, std::string_view message) const override;
-  http::reply cut_reply(const error& why) const override;
+  http::reply cut_reply(const http::exchange& ex, const error& why) const override;
 
  private:
   struct match {

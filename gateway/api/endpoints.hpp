@@ -31,7 +31,8 @@ struct request_context {
   std::shared_ptr<const snapshot> snap;  // pinned for the whole request
   auth::identity caller;
   observe::request_probe& probe;
-  std::string_view path_part;  // what stands where the route's path has its part; not decoded
+  std::string_view path_part;     // what stands where the route's path has its part; not decoded
+  bool* said_as_asked = nullptr;  // made true where an answer is in the client's own API, if that is another
 };
 
 using handler = task<void> (*)(request_context& context);

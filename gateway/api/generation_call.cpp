@@ -38,7 +38,8 @@ void read_parts(object message, generation_call& out) {
     std::string_view type;
     if (entry.get(part)) continue;
     out.media_parts += is_media(part) ? 1 : 0;
-    const bool image = !part.at_key("type").get(type) && (type == "image_url" || type == "input_image");
+    const bool image =
+        !part.at_key("type").get(type) && (type == "image_url" || type == "input_image" || type == "image");
     out.facts.needs_image = out.facts.needs_image || image;
   }
 }
@@ -148,6 +149,47 @@ void check_stateless(field_reader& in) {
   }
 }
 
+// Depth is bounded by the parser. What a model says to a tool is its own affair.
+bool holds_key(element value, std::string_view wanted) {
+  simdjson::dom::array list;
+  object fields;
+  if (!value.get(list)) {
+    return std::any_of(list.begin(), list.end(), [&](element entry) { return holds_key(entry, wanted); });
+  }
+  if (value.get(fields)) return false;
+  return std::any_of(fields.begin(), fields.end(), [&](const auto& field) {
+    return field.key == wanted || (field.key != "input" && holds_key(field.value, wanted));
+  });
+}
+
+// The same of the messages API: files and containers there belong to all who share a key of ours.
+void check_messages(field_reader& in) {
+  static constexpr std::string_view k_client_tools[] = {"bash_", "text_editor_", "computer_", "memory_"};
+  for (const std::string_view key : {"mcp_servers", "container"}) {
+    if (in.find(key)) in.fail(key, "is not passed on; leave it out");
+  }
+  for (const std::string_view key : {"system", "messages"}) {
+    const auto value = in.find(key);
+    if (value && holds_key(*value, "file_id")) in.fail(key, "may not name files; send their content");
+  }
+  simdjson::dom::array tools;
+  const auto declared = in.find("tools");
+  if (!declared || declared->get(tools)) return;
+  for (const auto tool : tools) {
+    std::string_view type;
+    if (tool.at_key("type").get(type)) type = "custom";
+    const bool is_client = std::any_of(std::begin(k_client_tools), std::end(k_client_tools),
+                                       [&](std::string_view one) { return type.starts_with(one); });
+    if (type != "custom" && !is_client) {
+      in.fail("tools", "may be of type custom, bash, text_editor, computer or memory here");
+    }
+  }
+}
+
+bool is_messages(generation_kind kind) noexcept {
+  return kind == generation_kind::messages || kind == generation_kind::count_tokens;
+}
+
 policy::endpoint asked_of(generation_kind kind) noexcept {
   switch (kind) {
     case generation_kind::chat:
@@ -158,6 +200,10 @@ policy::endpoint asked_of(generation_kind kind) noexcept {
       return policy::endpoint::embeddings;
     case generation_kind::responses:
       return policy::endpoint::responses;
+    case generation_kind::messages:
+      return policy::endpoint::messages;
+    case generation_kind::count_tokens:
+      return policy::endpoint::count_tokens;
   }
   return policy::endpoint::chat;
 }
@@ -184,7 +230,9 @@ void read_call(object root, generation_call& out, std::optional<error>& fault) {
     in.fail("cache_salt", fmt::format("may hold at most {} bytes", k_cache_salt_bytes_max));
   }
   out.facts.asks = asked_of(out.kind);
-  if (out.kind == generation_kind::responses) out.include_usage = true;  // it always comes, within the answer
+  // It always comes, within the answer.
+  out.include_usage =
+      out.include_usage || out.kind == generation_kind::responses || out.kind == generation_kind::messages;
   read_extent(root, in, out);
   std::string_view session;
   if (const auto named = in.find("prompt_cache_key"); named && !named->get(session)) {
@@ -195,6 +243,7 @@ void read_call(object root, generation_call& out, std::optional<error>& fault) {
   out.has_tools = declared && !declared->get(tools) && tools.size() > 0;
   read_messages(in, out.kind == generation_kind::responses ? "input" : "messages", out);
   if (out.kind == generation_kind::responses) check_stateless(in);
+  if (is_messages(out.kind)) check_messages(in);
   out.facts.needs_structured_output = wants_json(in);
   out.facts.needs_forced_tool = forces_tool(in);
   fault = in.first_error();

@@ -16,7 +16,9 @@ namespace weir::gateway::api {
 inline constexpr std::size_t k_cache_salt_bytes_max = 1024;
 inline constexpr std::size_t k_session_bytes_max = 512;
 
-enum class generation_kind { chat, completions, embeddings, responses };
+// messages and count_tokens: as Anthropic has them, for targets that speak the same; what can be said as a
+// chat is one (dialects/to_chat_request.hpp).
+enum class generation_kind { chat, completions, embeddings, responses, messages, count_tokens };
 
 struct generation_call {
   generation_kind kind = generation_kind::chat;
@@ -34,6 +36,9 @@ struct generation_call {
   // What the client calls the conversation that this goes on with (prompt_cache_key or a session header):
   // compared only, within one API key. Longer ones than k_session_bytes_max are ignored.
   std::string session;
+  // Of a chat that came as a messages request: that request, for a target that speaks it too. Else empty.
+  std::string messages;
+  std::string version_lines;  // for such a target: the header lines in which the client asks for a version
   policy::request_facts facts;
 };
 

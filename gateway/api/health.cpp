@@ -1,8 +1,15 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
+#include <set>
+
 #include "gateway/admin/key_json.hpp"
 #include "gateway/api/endpoints.hpp"
+#include "gateway/api/json.hpp"
 #include "gateway/observe/ledger_metrics.hpp"
+#include "gateway/observe/target_metrics.hpp"
+#include "gateway/route/model_router.hpp"
 
 namespace weir::gateway::api {
 
@@ -11,12 +18,47 @@ task<void> serve_health(request_context& context) {
   co_await context.exchange.send(std::move(reply));
 }
 
+namespace {
+
+// What the gateway itself cannot mend, in words; empty: nothing. It stays ready: another gateway would meet
+// the same.
+std::string degraded_by(const request_context& context) {
+  const auto* money = context.state.keys.money.get();
+  const std::string_view ledger = money == nullptr ? "" : admin::health_word(money->health());
+  if (!ledger.empty()) return fmt::format("ledger {}", ledger);
+  for (const auto& model : context.snap->models) {
+    std::size_t usable = 0;
+    for (std::size_t i = 0; i < model->router->targets().size(); ++i) usable += model->router->is_usable(i);
+    if (usable == 0) return fmt::format("no target of model '{}' is usable", model->name);
+  }
+  return {};
+}
+
+std::vector<observe::target_standing> standings(const snapshot& snap) {
+  std::vector<observe::target_standing> out;
+  std::set<std::string_view> seen;
+  for (const auto& model : snap.models) {
+    const auto views = model->router->views();
+    for (std::size_t i = 0; i < views.size(); ++i) {
+      if (!seen.insert(views[i].name).second) continue;
+      out.push_back({.name = std::string(views[i].name),
+                     .usable = model->router->is_usable(i),
+                     .running = static_cast<double>(views[i].load.running),
+                     .pending_prefill_tokens = views[i].load.pending_prefill_tokens,
+                     .prefill_tokens_per_s = views[i].speed.prefill_tokens_per_s});
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
 task<void> serve_ready(request_context& context) {
   http::reply reply{.body = R"({"status":"ready"})"};
-  const auto* money = context.state.keys.money.get();
-  const std::string_view reason = money == nullptr ? "" : admin::health_word(money->health());
-  if (!reason.empty()) {
-    reply.body = fmt::format(R"({{"status":"degraded","reason":"ledger {}"}})", reason);
+  if (const auto reason = degraded_by(context); !reason.empty()) {
+    reply.body = R"({"status":"degraded","reason":)";
+    append_quoted(reply.body, reason);
+    reply.body += "}";
   }
   if (context.state.draining) reply = {.status = 503, .body = R"({"status":"draining"})"};
   co_await context.exchange.send(std::move(reply));
@@ -39,6 +81,8 @@ task<void> serve_metrics(request_context& context) {
   if (const auto* money = context.state.keys.money.get()) {
     more = observe::ledger_families(money->count(), money->health());
   }
+  auto targets = observe::target_families(standings(*context.snap));
+  std::move(targets.begin(), targets.end(), std::back_inserter(more));
   http::reply reply{.content_type = "text/plain; version=0.0.4; charset=utf-8",
                     .body = context.state.metrics.text(std::move(more))};
   co_await context.exchange.send(std::move(reply));

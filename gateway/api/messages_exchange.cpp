@@ -53,6 +53,7 @@ task<result<void>> messages_exchange::send(http::reply r) {
     r.content_type = "application/json";
     return outer_.send(std::move(r));
   }
+  if (said_as_asked_) return outer_.send(std::move(r));
   auto said = dialects::to_messages_reply(r.body, {.id = "msg_" + std::string(id), .model = model_});
   if (!said) {
     probe_.set_outcome(info(said.error().code).code);
@@ -65,24 +66,31 @@ task<result<void>> messages_exchange::send(http::reply r) {
 result<void> messages_exchange::start_stream(int status, std::string_view content_type,
                                              http::header_list headers) {
   const std::string id(request_id());
+  headers.emplace_back("request-id", id);
+  if (said_as_asked_) return outer_.start_stream(status, content_type, std::move(headers));
   dialects::messages_stream::options wanted{.identity = {.id = "msg_" + id, .model = model_},
                                             .request_id = id};
   // The relay bounds events already.
   stream_.emplace(std::make_unique<to_messages>(std::move(wanted)), std::numeric_limits<std::size_t>::max());
-  headers.emplace_back("request-id", id);
   return outer_.start_stream(status, content_type, std::move(headers));
 }
 
 std::optional<result<void>> messages_exchange::write_now(std::string_view bytes) {
+  if (!stream_) return outer_.write_now(bytes);
   const auto said = stream_->push(bytes);
   if (!said || said->empty()) return result<void>{};
   return outer_.write_now(*said);
 }
 
 task<result<void>> messages_exchange::finish(std::string_view last_bytes) {
+  if (!stream_) return outer_.finish(last_bytes);
   last_ = stream_->push(last_bytes).value_or(std::string_view());
   last_ += stream_->end();
   return outer_.finish(last_);
+}
+
+task<result<void>> messages_exchange::write_error(last_words, const error& why) {
+  return outer_.write_error(&error_event, why);
 }
 
 void messages_exchange::on_cut(last_words) noexcept {

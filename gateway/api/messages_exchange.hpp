@@ -1,6 +1,7 @@
 // The exchange of a client that speaks Anthropic's messages API, in front of handlers that answer in the chat
-// API: replies, streams and errors are translated on their way out, everything else passes. One request, one
-// thread; the outer exchange outlives it.
+// API: replies, streams and errors are translated on their way out, everything else passes. What a target
+// said in the client's own API passes too, but for errors. One request, one thread; the outer exchange
+// outlives it.
 #pragma once
 
 #include <optional>
@@ -22,6 +23,8 @@ class messages_exchange final : public http::exchange {
 
   // As the client named it. Before anything but an error is sent.
   void set_model(std::string name) { model_ = std::move(name); }
+  // For request_context.
+  bool* said_as_asked() noexcept { return &said_as_asked_; }
 
   const http::request_head& head() const noexcept override { return outer_.head(); }
   const http::peer_info& peer() const noexcept override { return outer_.peer(); }
@@ -38,6 +41,7 @@ class messages_exchange final : public http::exchange {
   void cut(error why) noexcept override { outer_.cut(std::move(why)); }
   void on_cut(last_words) noexcept override;
   const error* cut_for() const noexcept override { return outer_.cut_for(); }
+  task<result<void>> write_error(last_words words, const error& why) override;
   bool stream_started() const noexcept override { return outer_.stream_started(); }
   int status_sent() const noexcept override { return outer_.status_sent(); }
   std::size_t bytes_sent() const noexcept override { return outer_.bytes_sent(); }
@@ -46,6 +50,7 @@ class messages_exchange final : public http::exchange {
   http::exchange& outer_;
   observe::request_probe& probe_;
   std::string model_;
+  bool said_as_asked_ = false;
   std::optional<upstream::event_translation> stream_;
   std::string last_;
 };

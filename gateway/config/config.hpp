@@ -117,7 +117,7 @@ struct http_target_config {
   std::int64_t first_token_timeout_ms = 0;
   std::int64_t inter_token_timeout_ms = 0;
   std::string dialect = "openai";      // openai | vllm | moonshot | anthropic
-  std::vector<std::string> endpoints;  // of chat, completions, embeddings, responses; empty: as the dialect
+  std::vector<std::string> endpoints;  // as validate.cpp knows them; empty: as the dialect
   std::int64_t max_tokens = 4096;      // dialect anthropic: where the client names no number
   std::string thinking = "adaptive";   // dialect anthropic: adaptive | budget
   bool sampling = true;                // dialect anthropic: the model takes temperature, top_p and top_k
@@ -220,6 +220,8 @@ struct routing_config {
 struct failover_config {
   std::int64_t attempts = 2;            // of a request, the first included
   std::int64_t retry_percent = 10;      // second attempts, of all requests in 10 s (3 always may)
+  std::int64_t hedge_after_ms = 0;      // without content a second target gets the request too; 0: never
+  std::int64_t hedge_percent = 2;       // of what requests of a model cost in 10 minutes, second targets may
   std::int64_t failures = 5;            // in a row until a target is not used
   std::int64_t open_ms = 30'000;        // and for how long, times the openings in a row
   std::int64_t slow_start_ms = 30'000;  // until it gets its whole share again

@@ -125,6 +125,8 @@ void read_terms(map_reader& in, terms_config& out) {
 void read_failover(map_reader& in, failover_config& out) {
   in.integer("attempts", out.attempts, {1, policy::failover::k_attempts_max});
   in.integer("retry_percent", out.retry_percent, {0, 100});
+  in.integer("hedge_after_ms", out.hedge_after_ms, {0, k_milliseconds_max});
+  in.integer("hedge_percent", out.hedge_percent, {0, 100});
   in.integer("failures", out.failures, {1, 1000});
   in.integer("open_ms", out.open_ms, {100, k_milliseconds_max});
   in.integer("slow_start_ms", out.slow_start_ms, {0, k_milliseconds_max});

@@ -132,13 +132,17 @@ class checker {
   }
 
   void check_dialect(const target_config& t, const std::string& key) {
-    static constexpr std::string_view k_known[] = {"chat", "completions", "embeddings", "responses"};
+    static constexpr std::string_view k_known[] = {"chat",      "completions", "embeddings",
+                                                   "responses", "messages",    "count_tokens"};
+    static constexpr std::string_view k_of_messages[] = {"chat", "messages", "count_tokens"};
+    const auto is_one_of = [](std::string_view name, std::span<const std::string_view> names) {
+      return std::find(names.begin(), names.end(), name) != names.end();
+    };
     const bool messages = t.http.dialect == "anthropic";
     for (const auto& name : t.http.endpoints) {
-      if (std::find(std::begin(k_known), std::end(k_known), name) == std::end(k_known)) {
-        fail(t.at, key + ".endpoints",
-             fmt::format("'{}' is none of chat, completions, embeddings, responses", name));
-      } else if (messages && name != "chat") {
+      if (!is_one_of(name, k_known)) {
+        fail(t.at, key + ".endpoints", fmt::format("'{}' is none of {}", name, fmt::join(k_known, ", ")));
+      } else if (messages && !is_one_of(name, k_of_messages)) {
         fail(t.at, key + ".endpoints", fmt::format("'{}' cannot be said in dialect anthropic", name));
       }
     }

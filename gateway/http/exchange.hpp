@@ -90,6 +90,12 @@ class exchange {
   using last_words = std::string (*)(const error& why);
   virtual void on_cut(last_words words) noexcept = 0;
   virtual const error* cut_for() const noexcept = 0;  // null: it was not
+  // The last event of a stream that cannot go on.
+  virtual task<result<void>> write_error(last_words words, const error& why) {
+    const std::string said = words(why);
+    result<void> sent = co_await write(said);
+    co_return sent;
+  }
 
   virtual bool stream_started() const noexcept = 0;     // start_stream was called
   virtual int status_sent() const noexcept = 0;         // 0 until a head went out
@@ -106,7 +112,7 @@ class dispatcher {
   // error shape.
   virtual std::string error_body(int status, std::string_view message) const = 0;
   // The whole reply to a request that was cut before it was answered.
-  virtual reply cut_reply(const error& why) const = 0;
+  virtual reply cut_reply(const exchange& ex, const error& why) const = 0;
 };
 
 }  // namespace weir::gateway::http

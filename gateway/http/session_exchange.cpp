@@ -180,7 +180,7 @@ task<void> session_exchange::explain_cut() {
   if (link_.broken() || !cut_for_) co_return;
   keep_alive_ = false;
   if (phase_ == phase::waiting) {
-    reply r = context_.handler.cut_reply(*cut_for_);
+    reply r = context_.handler.cut_reply(*this, *cut_for_);
     co_await send(std::move(r));
   } else if (phase_ == phase::streaming && last_words_ != nullptr) {
     const std::string words = last_words_(*cut_for_);

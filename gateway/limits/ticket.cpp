@@ -95,7 +95,9 @@ error too_many_tokens(const auth::key_limits& limits, std::int64_t units, std::i
                  to_ms(retry_ns));
 }
 
-policy::limits::usd_nano dearest(const need& most) noexcept {
+}  // namespace
+
+policy::limits::usd_nano dearest_price(const need& most) noexcept {
   policy::limits::usd_nano amount = 0;
   for (const auto& target : most.dearest) {
     amount = std::max(
@@ -103,8 +105,6 @@ policy::limits::usd_nano dearest(const need& most) noexcept {
   }
   return amount;
 }
-
-}  // namespace
 
 // Reaches the exchange only while it lives, and only on its thread.
 struct ticket::revocation {
@@ -127,7 +127,7 @@ ticket::ticket(const auth::identity& caller, ledger::ledger* money, shared::hub*
 ticket::~ticket() {
   if (revocation_) revocation_->exchange = nullptr;
   if (entered_) account_->leave(*this);
-  settle_tokens(earlier_tokens_ + used().total());
+  settle_tokens(earlier_tokens_ + used(uses_[0]).total() + used(uses_[1]).total());
   settle_money();
 }
 
@@ -217,7 +217,7 @@ task<result<void>> ticket::take_tokens(const need& most) {
   output_tokens_ = most.output_tokens;
   if (account_ == nullptr) co_return result<void>{};
   result<void> taken = co_await take_of_minute(most.prompt_tokens + most.output_tokens);
-  if (taken && has_budget()) taken = co_await reserve_money(dearest(most));
+  if (taken && has_budget()) taken = co_await reserve_money(dearest_price(most));
   if (!taken && most.estimate && taken.error().code != errc::ledger_unavailable) {
     taken.error().message += "; the gateway has no tokenizer for this model and counts a token for each byte";
   }
@@ -268,44 +268,47 @@ task<result<void>> ticket::renew() {
   co_return again;
 }
 
-bool* ticket::sending(const target_prices& prices) noexcept {
-  earlier_tokens_ += used().total();
-  earlier_cost_ = cost();
-  sent_ = false;
-  reported_ = {};
-  shown_ = {};
-  prices_ = &prices;
-  return &sent_;
+bool* ticket::sending(const target_prices& prices, course on) noexcept {
+  auto& use = use_of(on);
+  earlier_tokens_ += used(use).total();
+  add_cost(use, earlier_cost_);
+  use = {.prices = &prices};
+  return &use.sent;
 }
 
-void ticket::note(const api::token_usage& usage, const api::shown_output& shown) noexcept {
-  reported_ = usage;
-  shown_ = shown;
+void ticket::note(const api::token_usage& usage, const api::shown_output& shown, course on) noexcept {
+  use_of(on).reported = usage;
+  use_of(on).shown = shown;
 }
 
-policy::limits::usage ticket::used() const noexcept {
-  if (!sent_) return {};
-  policy::limits::reported_usage out{.prompt_tokens = reported_.prompt_tokens,
-                                     .cache_read_tokens = reported_.cached_tokens,
-                                     .cache_write_tokens = reported_.cache_write_tokens,
-                                     .completion_tokens = reported_.completion_tokens};
+policy::limits::usage ticket::used(const target_use& at) const noexcept {
+  if (!at.sent) return {};
+  policy::limits::reported_usage out{.prompt_tokens = at.reported.prompt_tokens,
+                                     .cache_read_tokens = at.reported.cached_tokens,
+                                     .cache_write_tokens = at.reported.cache_write_tokens,
+                                     .completion_tokens = at.reported.completion_tokens};
   const bool silent = out.prompt_tokens <= 0 && out.completion_tokens <= 0;
   if (silent || out.prompt_tokens < 0) {
     out.prompt_tokens = prompt_tokens_;
     out.cache_read_tokens = out.cache_write_tokens = -1;
   }
   if (silent || out.completion_tokens < 0) {
-    out.completion_tokens = std::max(shown_.events, std::min(shown_.content_bytes, output_tokens_));
+    out.completion_tokens = std::max(at.shown.events, std::min(at.shown.content_bytes, output_tokens_));
   }
-  return policy::limits::split(out, prices_->counted);
+  return policy::limits::split(out, at.prices->counted);
+}
+
+void ticket::add_cost(const target_use& at, policy::limits::charge& to) const noexcept {
+  if (!at.sent) return;
+  const auto more = policy::limits::price(used(at), at.prices->tiers);
+  constexpr auto most = std::numeric_limits<policy::limits::usd_nano>::max();
+  to.amount = more.amount > most - to.amount ? most : more.amount + to.amount;
+  to.unpriced = to.unpriced || more.unpriced;
 }
 
 policy::limits::charge ticket::cost() const noexcept {
-  if (!sent_) return earlier_cost_;
-  auto out = policy::limits::price(used(), prices_->tiers);
-  constexpr auto most = std::numeric_limits<policy::limits::usd_nano>::max();
-  out.amount = out.amount > most - earlier_cost_.amount ? most : out.amount + earlier_cost_.amount;
-  out.unpriced = out.unpriced || earlier_cost_.unpriced;
+  auto out = earlier_cost_;
+  for (const auto& use : uses_) add_cost(use, out);
   return out;
 }
 

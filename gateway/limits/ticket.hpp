@@ -14,11 +14,13 @@
 // A key without limits pays for none of it. Thread rule: the request's I/O thread; end_soon() from any.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <variant>
 
 #include "gateway/api/response_writer.hpp"
@@ -60,6 +62,12 @@ constexpr std::int64_t product_of(std::int64_t tokens, std::int64_t times) noexc
   return times > 0 && tokens > most / times ? most : tokens * times;
 }
 
+// The most that it would cost at the dearest target; 0: nothing has a price.
+policy::limits::usd_nano dearest_price(const need& most) noexcept;
+
+// Of the targets that may have a request at once: the second beside the first.
+enum class course : std::uint8_t { main, beside };
+
 class ticket final : public running_request {
  public:
   // All outlive the ticket. `money` may be null: then no key has a budget; `hub` too: then limits are this
@@ -81,13 +89,15 @@ class ticket final : public running_request {
   task<result<void>> renew();
   // The next target to try; what those before it worked at stays charged. `prices`: its own; outlive the
   // ticket. The result is for upstream::dispatch::sent.
-  bool* sending(const target_prices& prices) noexcept;
+  bool* sending(const target_prices& prices, course on = course::main) noexcept;
   // The target refused it behind start(): nothing is charged for it.
-  void target_refused() noexcept { sent_ = false; }
+  void target_refused(course on = course::main) noexcept { use_of(on).sent = false; }
   // The last report wins. Without one, or as far as it cannot be meant, the prompt counts as it was set
   // aside, the output by what was shown: an event as a token; of a whole answer each byte, up to what was set
   // aside.
-  void note(const api::token_usage& usage, const api::shown_output& shown) noexcept;
+  void note(const api::token_usage& usage, const api::shown_output& shown, course on = course::main) noexcept;
+  // The target beside is the one that answers: it is the main one from here on.
+  void beside_won() noexcept { std::swap(uses_[0], uses_[1]); }
 
   // For every answer of a key with limits.
   http::header_list headers() const;
@@ -108,7 +118,15 @@ class ticket final : public running_request {
   void settle_money() noexcept;
   task<result<ledger::reservation_id>> reserve(policy::limits::usd_nano amount,
                                                ledger::copyable_done committed);
-  policy::limits::usage used() const noexcept;
+  struct target_use {
+    bool sent = false;
+    api::token_usage reported;
+    api::shown_output shown;
+    const target_prices* prices = nullptr;
+  };
+  target_use& use_of(course on) noexcept { return uses_[static_cast<std::size_t>(on)]; }
+  policy::limits::usage used(const target_use& at) const noexcept;
+  void add_cost(const target_use& at, policy::limits::charge& to) const noexcept;
   void settle_tokens(std::int64_t used_tokens) noexcept;
 
   const auth::key_terms& terms_;
@@ -121,12 +139,8 @@ class ticket final : public running_request {
   bool entered_ = false;
   std::int64_t prompt_tokens_ = 0;  // set aside, as output_tokens_
   std::int64_t output_tokens_ = 0;
-  // Of the target that has it now.
-  bool sent_ = false;
-  api::token_usage reported_;
-  api::shown_output shown_;
-  const target_prices* prices_ = nullptr;
-  // Of those before it.
+  std::array<target_use, 2> uses_;  // of the targets that have it now
+  // Of those before them.
   std::int64_t earlier_tokens_ = 0;
   policy::limits::charge earlier_cost_;
   std::optional<policy::limits::taken> tokens_;

@@ -135,6 +135,16 @@ void metrics::add_route_counters() {
                         .Help("Attempts behind the first, at another target")
                         .Register(*registry_)
                         .Add({});
+  route_.hedges = &prometheus::BuildCounter()
+                       .Name("weir_request_hedges_total")
+                       .Help("Attempts beside the first, which had no content yet")
+                       .Register(*registry_)
+                       .Add({});
+  route_.hedges_won = &prometheus::BuildCounter()
+                           .Name("weir_request_hedges_won_total")
+                           .Help("Attempts beside the first that had content before it")
+                           .Register(*registry_)
+                           .Add({});
   const prometheus::Histogram::BucketBoundaries decision_s{1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3,
                                                            2e-3, 5e-3, 1e-2, 2e-2, 5e-2, 0.1,  0.5};
   route_.decision_s = &prometheus::BuildHistogram()

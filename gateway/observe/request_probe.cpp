@@ -72,6 +72,7 @@ request_probe::~request_probe() {
     line += fmt::format(R"(,"{}":)", name);
     append_text(line, value);
   }
+  if (attempts_ > 1) line += fmt::format(R"(,"attempts":{})", attempts_);
   line += fmt::format(R"(,"duration_ms":{:.1f})", duration_s * 1e3);
   if (first_token_s_ >= 0) line += fmt::format(R"(,"ttft_ms":{:.1f})", first_token_s_ * 1e3);
   if (predicted_tokens_ > 0) line += fmt::format(R"(,"predicted_cached_tokens":{})", predicted_tokens_);

@@ -37,6 +37,7 @@ class request_probe final {
     cost_usd_ = usd;
     unpriced_ = unpriced;
   }
+  void set_attempts(int count) { attempts_ = count; }
   void set_estimated() { estimated_ = true; }  // set aside by the prompt's bytes, for want of a tokenizer
   void set_cached(std::int64_t tokens) { cached_tokens_ = tokens; }  // -1: the target does not say
   void set_outcome(std::string_view code) { outcome_ = code; }       // an error code, a constant
@@ -62,6 +63,7 @@ class request_probe final {
   std::int64_t predicted_tokens_ = 0;
   std::int64_t cached_tokens_ = -1;
   double cost_usd_ = -1;  // below 0: not counted
+  int attempts_ = 0;      // targets that were tried
   bool unpriced_ = false;
   bool estimated_ = false;
 };

@@ -32,6 +32,8 @@ struct route_counters {
   std::array<prometheus::Counter*, k_shed_why.size()> shed{};                      // refused because of those
   std::array<prometheus::Counter*, policy::failover::k_failure_kinds> failures{};  // of attempts, by kind
   prometheus::Counter* retries = nullptr;       // attempts behind the first
+  prometheus::Counter* hedges = nullptr;        // attempts beside the first
+  prometheus::Counter* hedges_won = nullptr;    // that had the first content
   prometheus::Histogram* decision_s = nullptr;  // identifying the prompt, look-up and choice
 };
 

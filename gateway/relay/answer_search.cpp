@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "gateway/relay/relay.hpp"
+#include "gateway/task_group.hpp"
 
 namespace weir::gateway::relay {
 
@@ -59,6 +60,19 @@ upstream::time_point deadline_of(const placed_request& request, const upstream::
   return steady_clock::now() + most;
 }
 
+policy::failover::attempt_terms terms_of(const placed_request& request, int attempts_max) {
+  const auto after_ms = request.hedge_units > 0 ? request.context.snap->config.failover.hedge_after_ms : 0;
+  return {.attempts_max = attempts_max,
+          .pause_ns = policy::failover::k_never_ns,
+          .hedge_after_ns = after_ms * k_ns_per_ms};
+}
+
+policy::failover::attempt_budgets budgets_of(const placed_request& request) {
+  return {.retries = request.context.snap->retries.get(),
+          .hedges = request.hedge_units > 0 ? request.entry.hedges.get() : nullptr,
+          .cost = request.hedge_units};
+}
+
 }  // namespace
 
 upstream::time_limits general_limits(const config::limits_config& limits) {
@@ -74,20 +88,23 @@ answer_search::answer_search(const placed_request& request)
       placed_by_(steady_clock::now() + part_of(request, general_)),
       deadline_(deadline_of(request, general_)),
       attempts_max_(static_cast<int>(request.context.snap->config.failover.attempts)),
-      plan_({.attempts_max = attempts_max_, .pause_ns = policy::failover::k_never_ns},
-            {.retries = request.context.snap->retries.get()}, to_ns(deadline_)) {}
+      plan_(terms_of(request, attempts_max_), budgets_of(request), to_ns(deadline_)) {}
 
 task<std::expected<answer, refusal>> answer_search::run() {
   action act = plan_.begin(now_ns());
   while (!stopped_) {
     if (act.what == step::pick) {
-      act = co_await pick();
+      act = co_await pick(main_);
     } else if (act.what == step::wait && act.attempt != policy::failover::k_no_attempt) {
-      act = co_await try_target(act.attempt);
+      if (act.wake_ns < to_ns(deadline_) && request_.hedge_units > 0) {
+        act = co_await race(act);
+      } else {
+        act = co_await try_target(main_);
+      }
     } else if (act.what == step::wait) {
       act = co_await pause(act.wake_ns);
     } else if (act.what == step::forward) {
-      co_return answer{std::move(*attempt_), std::move(response_), first_, limits_};
+      co_return take_winner(act.attempt);
     } else if (act.what == step::end) {
       co_return std::unexpected(conclude(act.how));
     } else {
@@ -97,13 +114,16 @@ task<std::expected<answer, refusal>> answer_search::run() {
   co_return std::unexpected(refusal{*stopped_, {}});
 }
 
-task<answer_search::action> answer_search::pick() {
+task<answer_search::action> answer_search::pick(course_state& to) {
   if (plan_.begun() > 0) {
     const result<void> renewed = co_await request_.ticket.renew();
     if (!renewed) co_return plan_.none_placed(0, now_ns());
   }
-  const auto by = plan_.begun() == 0 ? placed_by_ : deadline_;
+  // One that runs beside another waits for no place.
+  const bool beside = to.as == limits::course::beside;
+  const auto by = beside ? steady_clock::now() : plan_.begun() == 0 ? placed_by_ : deadline_;
   auto placed = co_await router_.place(*request_.call, request_.context.caller, request_.prompt, by, plan_);
+  if (!placed && runs_beside(to)) co_return plan_.none_placed(0, now_ns());
   if (!placed) {
     stopped_ = std::move(placed.error());
     co_return action{};
@@ -112,52 +132,115 @@ task<answer_search::action> answer_search::pick() {
     none_ = std::move(placed->error());
     co_return plan_.none_placed(router_.ready_at_ns(), now_ns());
   }
-  attempt_.emplace(std::move(**placed));
-  auto& probe = request_.context.probe;
-  probe.set_target(std::string(attempt_->choice().name));
-  probe.set_predicted_reuse(attempt_->choice().prefix.reusable_tokens);
-  const auto context_tokens = attempt_->target().view().context_tokens;
-  co_return plan_.placed(attempt_->target_index(), context_tokens, now_ns());
+  to.attempt.emplace(std::move(**placed));
+  const auto context_tokens = to.attempt->target().view().context_tokens;
+  const action act = plan_.placed(to.attempt->target_index(), context_tokens, now_ns());
+  to.id = act.attempt;
+  request_.context.probe.set_attempts(plan_.begun());
+  if (to.as == limits::course::main) show(*to.attempt);
+  co_return act;
 }
 
-task<answer_search::action> answer_search::try_target(int id) {
-  auto& target = attempt_->target();
+// Where it went, in the log line.
+void answer_search::show(const route::attempt& at) {
+  auto& probe = request_.context.probe;
+  probe.set_target(std::string(at.choice().name));
+  probe.set_predicted_reuse(at.choice().prefix.reusable_tokens);
+}
+
+answer answer_search::take_winner(int id) {
+  const bool is_beside = beside_ && beside_->id == id;
+  auto& won = is_beside ? *beside_ : main_;
+  if (is_beside) {
+    request_.ticket.beside_won();
+    request_.context.state.metrics.route().hedges_won->Increment();
+    show(*won.attempt);
+  }
+  if (auto* const lost = is_beside ? &main_ : beside_.get()) {
+    lost->response.reset();
+    lost->attempt.reset();
+  }
+  return {std::move(*won.attempt), std::move(won.response), won.first, won.limits};
+}
+
+bool answer_search::runs_beside(const course_state& on) const noexcept {
+  const auto* other = on.as == limits::course::main ? beside_.get() : &main_;
+  return other != nullptr && other->attempt.has_value();
+}
+
+bool answer_search::decides(const action& found) {
+  if (stopped_) return true;
+  if (found.what == step::none) return false;
+  next_ = found;
+  return found.what != step::wait;
+}
+
+task<bool> answer_search::lead() {
+  const action found = co_await try_target(main_);
+  co_return decides(found);
+}
+
+task<bool> answer_search::follow() {
+  action act = next_;
+  const auto last_ns = to_ns(deadline_);
+  while (act.what == step::wait && act.wake_ns < last_ns) act = co_await pause(act.wake_ns);
+  if (act.what != step::pick) co_return false;
+  beside_ = std::make_unique<course_state>();
+  beside_->as = limits::course::beside;
+  while (act.what == step::pick && main_.attempt) {
+    act = co_await pick(*beside_);
+    if (act.what != step::wait || act.attempt == policy::failover::k_no_attempt) continue;
+    request_.context.state.metrics.route().hedges->Increment();
+    act = co_await try_target(*beside_);
+  }
+  co_return decides(act);
+}
+
+task<answer_search::action> answer_search::race(action begun) {
+  next_ = begun;
+  co_await run_until_one_decides(lead(), follow());
+  co_return next_;
+}
+
+task<answer_search::action> answer_search::try_target(course_state& on) {
+  auto& target = on.attempt->target();
   auto& ticket = request_.ticket;
-  limits_ = target.limits(general_);
-  const auto deadline = std::min(deadline_, steady_clock::now() + part_of(request_, limits_));
-  upstream::dispatch dispatch{.call = request_.call,
-                              .model = request_.entry.name,
-                              .id_prefix = request_.id_prefix,
-                              .request_id = request_.context.exchange.request_id(),
-                              .members = attempt_->members(),
-                              .output_tokens_max = request_.output_tokens_max,
-                              .deadline = deadline,
-                              .may_move = router_.targets().size() > 1 && plan_.begun() < attempts_max_,
-                              .sent = ticket.sending(request_.entry.prices[attempt_->target_index()])};
-  attempt_->starts();
+  on.limits = target.limits(general_);
+  const auto deadline = std::min(deadline_, steady_clock::now() + part_of(request_, on.limits));
+  upstream::dispatch dispatch{
+      .call = request_.call,
+      .model = request_.entry.name,
+      .id_prefix = request_.id_prefix,
+      .request_id = request_.context.exchange.request_id(),
+      .members = on.attempt->members(),
+      .output_tokens_max = request_.output_tokens_max,
+      .deadline = deadline,
+      .may_move = router_.targets().size() > 1 && plan_.begun() < attempts_max_,
+      .sent = ticket.sending(request_.entry.prices[on.attempt->target_index()], on.as)};
+  on.attempt->starts();
   auto started = co_await target.start(std::move(dispatch));
   if (!started && started.error().how == ending::no_place) {
-    attempt_.reset();
-    co_return plan_.unplaced(id);
+    on.attempt.reset();
+    co_return plan_.unplaced(on.id);
   }
-  if (!started) co_return failed(id, std::move(started.error()));
-  response_ = std::move(*started);
-  const auto piece = co_await response_->next(deadline);
-  ticket.note(response_->usage(), response_->shown());
+  if (!started) co_return failed(on, std::move(started.error()));
+  on.response = std::move(*started);
+  const auto piece = co_await on.response->next(deadline);
+  ticket.note(on.response->usage(), on.response->shown(), on.as);
   if (piece) {
-    first_ = *piece;
-    co_return plan_.content(id, now_ns());
+    on.first = *piece;
+    co_return plan_.content(on.id, now_ns());
   }
-  auto failure = response_->failure();
-  if (failure.how == ending::error_event) ticket.target_refused();
-  if (failure.how == ending::status && response_->head().status >= 300) {
-    const auto& head = response_->head();
+  auto failure = on.response->failure();
+  if (failure.how == ending::error_event) ticket.target_refused(on.as);
+  if (failure.how == ending::status && on.response->head().status >= 300) {
+    const auto& head = on.response->head();
     reply_ = http::reply{.status = head.status,
                          .content_type = head.content_type,
-                         .body = response_->take_body(),
+                         .body = on.response->take_body(),
                          .headers = head.headers};
   }
-  co_return failed(id, std::move(failure));
+  co_return failed(on, std::move(failure));
 }
 
 task<answer_search::action> answer_search::pause(std::int64_t until_ns) {
@@ -167,13 +250,18 @@ task<answer_search::action> answer_search::pause(std::int64_t until_ns) {
   co_return plan_.tick(now_ns());
 }
 
-answer_search::action answer_search::failed(int id, upstream::attempt_failure failure) {
+answer_search::action answer_search::failed(course_state& on, upstream::attempt_failure failure) {
   if (failure.how == ending::cancelled) {
-    stopped_ = std::move(failure.why);
-    return {};
+    if (!runs_beside(on)) {
+      stopped_ = std::move(failure.why);
+      return {};
+    }
+    on.response.reset();
+    on.attempt.reset();
+    return plan_.failed(on.id, policy::failover::failure_kind::unavailable, 0, now_ns());
   }
   const auto at_ns = now_ns();
-  if (failure.how == ending::first_content_timeout) failure.how = plan_.timeout_of(id, at_ns);
+  if (failure.how == ending::first_content_timeout) failure.how = plan_.timeout_of(on.id, at_ns);
   if (failure.how != ending::status) reply_.reset();
   const auto after_ns = reply_ ? retry_after_ns(reply_->headers) : failure.why.retry_after_ms * k_ns_per_ms;
   const auto& message = failure.message.empty() ? failure.why.message : failure.message;
@@ -190,15 +278,15 @@ answer_search::action answer_search::failed(int id, upstream::attempt_failure fa
   const bool holds = is_busy && router_.targets().size() > 1;
   // What is between the target and us stays there.
   if (failure.how == ending::error_event && (traits.holds_target || traits.takes_key_out)) {
-    failure.why.message = fmt::format("target '{}' takes no request for now", attempt_->choice().name);
+    failure.why.message = fmt::format("target '{}' takes no request for now", on.attempt->choice().name);
   }
-  attempt_->failed(traits.breaker, !holds ? 0 : after_ns > 0 ? after_ns : k_ns_per_s);
-  const bool has_other_key = traits.takes_key_out && response_ && response_->key_refused();
+  on.attempt->failed(traits.breaker, !holds ? 0 : after_ns > 0 ? after_ns : k_ns_per_s);
+  const bool has_other_key = traits.takes_key_out && on.response && on.response->key_refused();
   request_.context.state.metrics.route().failures[static_cast<std::size_t>(kind)]->Increment();
   failure_ = std::move(failure);
-  response_.reset();
-  attempt_.reset();
-  auto next = plan_.failed(id, kind, after_ns, at_ns, has_other_key);
+  on.response.reset();
+  on.attempt.reset();
+  auto next = plan_.failed(on.id, kind, after_ns, at_ns, has_other_key);
   if (next.what == step::pick) request_.context.state.metrics.route().retries->Increment();
   return next;
 }

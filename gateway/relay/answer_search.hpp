@@ -1,6 +1,7 @@
 // A request's attempts until one of them has content: places it, tries the target, and tries elsewhere what
-// another target may answer (policy/failover/attempts.hpp decides). Nothing has gone to the client before it
-// returns. One request, one thread.
+// another target may answer (policy/failover/attempts.hpp decides). Where hedging is on, a second target gets
+// the request while the first has no content: two coroutines of the same thread, of which the one that has
+// content ends the other. Nothing has gone to the client before run() returns. One request, one thread.
 #pragma once
 
 #include <memory>
@@ -22,6 +23,7 @@ struct placed_request {
   limits::ticket& ticket;              // what each attempt used is charged to it
   std::string_view id_prefix;          // of the identifier of an answer that the gateway writes itself
   std::int64_t output_tokens_max = 0;  // as upstream::dispatch has it
+  std::int64_t hedge_units = 0;  // of the model's hedge budget that a second target takes; 0: it gets none
 };
 
 struct answer {
@@ -46,10 +48,29 @@ class answer_search final {
  private:
   using action = policy::failover::action;
 
-  task<action> pick();
-  task<action> try_target(int id);
+  // One attempt, until it has failed or is the answer.
+  struct course_state {
+    limits::course as = limits::course::main;
+    int id = policy::failover::k_no_attempt;
+    std::optional<route::attempt> attempt;
+    std::unique_ptr<upstream::response> response;
+    std::string_view first;
+    upstream::time_limits limits;
+  };
+
+  task<action> pick(course_state& to);
+  task<action> try_target(course_state& on);
   task<action> pause(std::int64_t until_ns);
-  action failed(int id, upstream::attempt_failure failure);
+  // The attempt that `begun` begins and, when it is time, one beside it. What to do next, when one has
+  // content or neither runs.
+  task<action> race(action begun);
+  task<bool> lead();    // true: what it found decides
+  task<bool> follow();  // likewise
+  bool decides(const action& found);
+  bool runs_beside(const course_state& on) const noexcept;
+  void show(const route::attempt& at);
+  action failed(course_state& on, upstream::attempt_failure failure);
+  answer take_winner(int id);
   refusal conclude(const policy::failover::outcome& how) const;
   refusal conclude_answered(policy::failover::client_reply reply) const;
 
@@ -61,10 +82,9 @@ class answer_search final {
   const int attempts_max_;
   policy::failover::attempts plan_;
 
-  std::optional<route::attempt> attempt_;  // the present one
-  std::unique_ptr<upstream::response> response_;
-  std::string_view first_;
-  upstream::time_limits limits_;
+  course_state main_;
+  std::unique_ptr<course_state> beside_;  // null: there was none
+  action next_;                           // of race()
   upstream::attempt_failure failure_;     // of the last that failed
   std::optional<http::reply> reply_;      // and what it answered
   std::optional<policy::decision> none_;  // why nobody was found

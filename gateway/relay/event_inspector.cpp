@@ -93,7 +93,10 @@ std::int64_t content_bytes(object reply) {
   array choices;
   element output;
   std::int64_t sum = 0;
-  if (!reply.at_key("output").get(output)) sum += text_bytes(output);  // of the responses API
+  // Of the responses and the messages API.
+  for (const char* key : {"output", "content"}) {
+    if (!reply.at_key(key).get(output)) sum += text_bytes(output);
+  }
   if (reply.at_key("choices").get(choices)) return sum;
   for (const auto choice : choices) {
     for (const char* key : {"message", "text"}) {
@@ -198,7 +201,57 @@ void read_typed(object root, event_facts& out) {
   }
 }
 
+std::optional<api::token_usage> read_messages_usage(object from) {
+  object usage;
+  if (from.at_key("usage").get(usage)) return std::nullopt;
+  return api::token_usage{.prompt_tokens = count_of(usage, "input_tokens", -1),
+                          .completion_tokens = count_of(usage, "output_tokens", -1),
+                          .cached_tokens = count_of(usage, "cache_read_input_tokens", -1),
+                          .cache_write_tokens = count_of(usage, "cache_creation_input_tokens", -1)};
+}
+
+// A block of text or thinking opens empty; any other one names what it is.
+bool opens_empty(object root) {
+  object block;
+  element text;
+  if (root.at_key("content_block").get(block)) return true;
+  for (const char* key : {"text", "thinking"}) {
+    if (!block.at_key(key).get(text)) return is_empty(text);
+  }
+  return false;
+}
+
+void read_message_event(object root, event_facts& out) {
+  std::string_view type;
+  object message;
+  element error;
+  if (root.at_key("type").get(type)) type = {};
+  out.what = event_kind::preamble;
+  if (!root.at_key("error").get(error) && !is_empty(error)) {
+    read_error(error, out);
+  } else if (type == "ping") {
+    out.what = event_kind::comment;
+  } else if (type == "message_start") {
+    if (!root.at_key("message").get(message)) out.usage = read_messages_usage(message);
+  } else if (type == "message_delta") {
+    out.what = event_kind::content;
+    out.usage = read_messages_usage(root);
+  } else if (type == "message_stop") {
+    out.what = event_kind::last;
+  } else if (type == "content_block_delta" || (type == "content_block_start" && !opens_empty(root))) {
+    out.what = event_kind::content;
+    out.shown_choices = 1;
+  }
+}
+
 }  // namespace
+
+api::token_usage whole_usage(api::token_usage said) noexcept {
+  if (said.prompt_tokens < 0) return said;
+  said.prompt_tokens +=
+      std::max<std::int64_t>(said.cached_tokens, 0) + std::max<std::int64_t>(said.cache_write_tokens, 0);
+  return said;
+}
 
 // Lines of the event whose field is data, joined by LF.
 bool event_inspector::join_data(std::string_view event) {
@@ -246,6 +299,10 @@ event_facts event_inspector::read_data(event_shape shape) {
     read_typed(root, out);
     return out;
   }
+  if (shape == event_shape::messages) {
+    read_message_event(root, out);
+    return out;
+  }
   out.usage = read_usage(root);
   element error;
   if (!root.at_key("error").get(error) && !is_empty(error)) {
@@ -256,14 +313,19 @@ event_facts event_inspector::read_data(event_shape shape) {
   return out;
 }
 
-std::optional<reply_facts> event_inspector::inspect_reply(std::string_view body) {
+std::optional<reply_facts> event_inspector::inspect_reply(std::string_view body, event_shape shape) {
   object root;
   std::string tamed;
   if (parser_.parse(body.data(), body.size()).get(root)) {
     tamed = body;
     if (!api::tame_numbers(tamed) || parser_.parse(tamed).get(root)) return std::nullopt;
   }
-  reply_facts out{.usage = read_usage(root).value_or(api::token_usage{})};
+  reply_facts out;
+  if (shape == event_shape::messages) {
+    out.usage = whole_usage(read_messages_usage(root).value_or(api::token_usage{}));
+  } else {
+    out.usage = read_usage(root).value_or(api::token_usage{});
+  }
   if (out.usage.completion_tokens <= 0) out.content_bytes = content_bytes(root);
   element error;
   array choices;

@@ -18,7 +18,7 @@ namespace weir::gateway::relay {
 enum class event_kind : std::uint8_t {
   comment,   // no data: comments, retry and the like
   done,      // [DONE]
-  last,      // of the responses API: the answer is complete; content too
+  last,      // of typed events: the answer is complete; content too
   preamble,  // choices in which a client would show nothing: a role, empty content
   content,   // anything else in a choice, a finish_reason included
   usage,     // no choice, but usage
@@ -26,17 +26,20 @@ enum class event_kind : std::uint8_t {
   nonsense,  // data that is not one JSON object
 };
 
-// Whose events: chunks of chat and completions, or the typed events of the responses API.
-enum class event_shape : std::uint8_t { chunks, responses };
+// Whose events: chunks of chat and completions, or the typed events of the responses API or of Anthropic's
+// messages API.
+enum class event_shape : std::uint8_t { chunks, responses, messages };
 
 struct event_facts {
   event_kind what = event_kind::nonsense;
-  std::uint64_t seen_choices = 0;         // bit i: choice i, those below 64
-  std::uint64_t finished_choices = 0;     // of these, with a finish_reason
-  int shown_choices = 0;                  // in which a client would show something
-  std::optional<api::token_usage> usage;  // of any kind of event
-  int error_status = 0;                   // of an error: 400..599, or 0 where it names none
-  std::string error_code;                 // where they are text
+  std::uint64_t seen_choices = 0;      // bit i: choice i, those below 64
+  std::uint64_t finished_choices = 0;  // of these, with a finish_reason
+  int shown_choices = 0;               // in which a client would show something
+  // Of any kind of event. Of shape messages: -1 for what it does not say, and the prompt's are those that no
+  // cache had.
+  std::optional<api::token_usage> usage;
+  int error_status = 0;    // of an error: 400..599, or 0 where it names none
+  std::string error_code;  // where they are text
   std::string error_type;
   std::string error_message;
 };
@@ -47,13 +50,16 @@ struct reply_facts {
   std::optional<event_facts> error;  // in the place of an answer
 };
 
+// What the messages API tells apart, summed up as all others do.
+api::token_usage whole_usage(api::token_usage said) noexcept;
+
 class event_inspector final {
  public:
   // `event` as event_splitter found it. The byte range may be followed by anything.
   event_facts inspect(std::string_view event, event_shape shape = event_shape::chunks);
 
   // A whole JSON reply; nothing where it is not one JSON object.
-  std::optional<reply_facts> inspect_reply(std::string_view body);
+  std::optional<reply_facts> inspect_reply(std::string_view body, event_shape shape = event_shape::chunks);
 
  private:
   bool join_data(std::string_view event);  // false: it has no data field

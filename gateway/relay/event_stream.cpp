@@ -27,6 +27,11 @@ errc to_errc(int status) noexcept {
   }
 }
 
+// A stream of the messages API tells its counts bit by bit.
+void keep_told(std::int64_t told, std::int64_t& kept) noexcept {
+  if (told >= 0) kept = told;
+}
+
 }  // namespace
 
 std::string_view event_stream::released() const noexcept {
@@ -135,7 +140,7 @@ bool event_stream::take_event(std::size_t bytes) {
   const bool comment = facts.what == event_kind::comment;
   const bool last = facts.what == event_kind::last;
   // Some send [DONE] behind the last event of the responses API too.
-  const bool done_too = options_.shape == event_shape::responses && facts.what == event_kind::done;
+  const bool done_too = options_.shape != event_shape::chunks && facts.what == event_kind::done;
   const bool late = done_ && !comment && !done_too;
   if (facts.what == event_kind::nonsense || late) {
     fail_with(done_ ? "the target went on after the end of its stream"
@@ -164,7 +169,15 @@ bool event_stream::take_event(std::size_t bytes) {
 
 void event_stream::take_usage(const event_facts& facts) noexcept {
   if (!facts.usage || (facts.usage->prompt_tokens <= 0 && facts.usage->completion_tokens <= 0)) return;
-  usage_ = facts.usage;
+  if (options_.shape == event_shape::messages) {
+    keep_told(facts.usage->prompt_tokens, told_.prompt_tokens);
+    keep_told(facts.usage->completion_tokens, told_.completion_tokens);
+    keep_told(facts.usage->cached_tokens, told_.cached_tokens);
+    keep_told(facts.usage->cache_write_tokens, told_.cache_write_tokens);
+    usage_ = whole_usage(told_);
+  } else {
+    usage_ = facts.usage;
+  }
   shown_reported_ = shown_;
 }
 

@@ -83,6 +83,7 @@ class event_stream final {
   std::size_t held_bytes_ = 0;  // of `buffer_`: whole events, released ones included
   std::optional<error> failure_;
   std::optional<event_facts> error_event_;
+  api::token_usage told_{.prompt_tokens = -1, .completion_tokens = -1};  // of shape messages
   std::optional<api::token_usage> usage_;
   std::int64_t shown_ = 0;           // of kept events
   std::int64_t shown_reported_ = 0;  // of those up to the last report

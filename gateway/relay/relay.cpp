@@ -65,8 +65,7 @@ task<void> break_stream(api::request_context& context, const error& e, bool erro
   context.probe.set_outcome(info(e.code).code);
   context.probe.set_detail(e.message);
   if (e.code != errc::client_gone && !error_sent) {
-    const std::string event = error_event(e);
-    co_await context.exchange.write(event);
+    co_await context.exchange.write_error(&error_event, e);
   }
   context.exchange.abort();
 }
@@ -141,6 +140,7 @@ struct cost_report {
 limits::need need_of(const api::request_context& context, const api::generation_call& call,
                      const route::prompt_identity& prompt, const model_entry& entry) {
   limits::need out{.dearest = entry.prices};
+  if (call.kind == api::generation_kind::count_tokens) return out;
   out.estimate = prompt.keys.how != keyed_how::tokens;
   const auto& configured = context.snap->config.limits;
   // Each token is at least a byte of the body that it comes from, but for what comes from an image.
@@ -156,6 +156,16 @@ limits::need need_of(const api::request_context& context, const api::generation_
   }
   out.output_tokens = limits::product_of(each, call.choices);
   return out;
+}
+
+// What a second target beside the first may cost; 0: there shall be none. A key with a budget has set aside
+// what one costs.
+std::int64_t hedge_units_of(const model_entry& entry, const limits::need& most,
+                            const limits::ticket& ticket) {
+  if (!entry.hedges || ticket.has_budget() || entry.router->targets().size() < 2) return 0;
+  const auto price = limits::dearest_price(most);
+  const std::int64_t units = price > 0 ? price : most.prompt_tokens + most.output_tokens;
+  return std::clamp<std::int64_t>(units, 1, policy::failover::share_budget::k_units_max);
 }
 
 // Nobody answered: the gateway's own error, or the one that the last target gave.
@@ -189,7 +199,8 @@ task<void> relay_admitted(api::request_context& context, std::shared_ptr<const a
                                .prompt = std::move(prompt),
                                .ticket = ticket,
                                .id_prefix = id_prefix,
-                               .output_tokens_max = bounded ? most.output_tokens / call->choices : 0};
+                               .output_tokens_max = bounded ? most.output_tokens / call->choices : 0,
+                               .hedge_units = hedge_units_of(entry, most, ticket)};
   answer_search search(request);
   auto found = co_await search.run();
   if (!found) {
@@ -198,6 +209,7 @@ task<void> relay_admitted(api::request_context& context, std::shared_ptr<const a
   }
   passage through{ticket, found->attempt};
   auto& response = *found->response;
+  if (context.said_as_asked != nullptr) *context.said_as_asked = response.head().said_as_asked;
   if (response.head().events) {
     co_await pump_stream(context, response, through, found->first, found->limits.inter_token);
   } else {

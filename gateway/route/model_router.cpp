@@ -73,6 +73,12 @@ std::vector<policy::target_view> model_router::views() const {
   return out;
 }
 
+bool model_router::is_usable(std::size_t target) const {
+  const auto& t = targets_[target];
+  const auto view = t.target->view();
+  return view.ready && view.set_aside == policy::aside::no && t.health->look(now_ns()).usable;
+}
+
 // A pool keeps some of its targets, however they fail. Hosted ones are a pool of their own: not every key may
 // use them.
 void model_router::overrule(std::vector<policy::target_view>& views) const {

@@ -137,6 +137,11 @@ class model_router final {
                               std::chrono::steady_clock::time_point deadline,
                               const policy::failover::attempts& before);
 
+  // Its targets as they stand now, in their order.
+  std::vector<policy::target_view> views() const;
+  // Whether requests may go there now, but for those that keep a pool of failing targets going.
+  bool is_usable(std::size_t target) const;
+
   // When the first of the targets that are not used may be used again; 0: not known.
   std::int64_t ready_at_ns() const;
 
@@ -154,7 +159,6 @@ class model_router final {
   ask make_ask(const api::generation_call& call, const auth::identity& caller,
                std::shared_ptr<const prompt_identity> prompt, const policy::failover::attempts* before);
   policy::decision decide(const ask& a) const;
-  std::vector<policy::target_view> views() const;
   void overrule(std::vector<policy::target_view>& views) const;
   void look_up(ask& a) const;
   void recall_session(ask& a) const;

@@ -45,9 +45,12 @@ std::optional<prompt_content> read_prompt(const api::generation_call& call) {
     case api::generation_kind::completions:
       return read_completion(call);
     case api::generation_kind::embeddings:
+    case api::generation_kind::count_tokens:
       return std::nullopt;  // nothing of it is reused
     case api::generation_kind::responses:
       return opaque_of(call.body, {"instructions", "tools", "input"});
+    case api::generation_kind::messages:
+      return opaque_of(call.body, {"tools", "system", "messages"});
   }
   return std::nullopt;
 }

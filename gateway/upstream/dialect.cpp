@@ -28,6 +28,8 @@ constexpr std::pair<std::string_view, endpoint> k_endpoints[] = {
     {"completions", endpoint::completions},
     {"embeddings", endpoint::embeddings},
     {"responses", endpoint::responses},
+    {"messages", endpoint::messages},
+    {"count_tokens", endpoint::count_tokens},
 };
 
 // A request that was read before has no fault of its own left: what remains is what this target cannot do.
@@ -62,6 +64,17 @@ class from_messages final : public reply_translator {
  private:
   api::answer_identity identity_;
   dialects::chat_stream stream_;
+};
+
+class as_messages final : public reply_translator {
+ public:
+  result<std::string> whole(std::string body) override { return body; }
+  void push(std::string_view event, std::string& out) override { out += event; }
+  void end(std::string&) override {}
+  std::optional<said_error> failure(int status, const std::string& body) override {
+    const auto read = dialects::read_messages_error(status, body);
+    return said_error{read.status, dialects::chat_error_json(read)};
+  }
 };
 
 class from_kin final : public reply_translator {
@@ -102,6 +115,10 @@ policy::endpoint_set endpoints_of(const config::http_target_config& target) {
   if (!target.endpoints.empty()) return out;
   out = policy::set_of(endpoint::chat);
   const auto of = to_dialect(target.dialect);
+  if (of == dialect::anthropic) {
+    out |= policy::set_of(endpoint::messages);
+    out |= policy::set_of(endpoint::count_tokens);
+  }
   if (of == dialect::openai || of == dialect::vllm) {
     out |= policy::set_of(endpoint::completions);
     out |= policy::set_of(endpoint::embeddings);
@@ -119,11 +136,16 @@ std::string_view path_of(dialect of, endpoint asked) noexcept {
       return "/embeddings";
     case endpoint::responses:
       return "/responses";
+    case endpoint::messages:
+      return "/messages";
+    case endpoint::count_tokens:
+      return "/messages/count_tokens";
   }
   return "/chat/completions";
 }
 
-std::string_view version_lines(dialect of) noexcept {
+std::string_view version_lines(dialect of, const api::generation_call& call) noexcept {
+  if (said_as_asked(of, call) != nullptr && !call.version_lines.empty()) return call.version_lines;
   return of == dialect::anthropic ? "anthropic-version: 2023-06-01\r\n" : "";
 }
 
@@ -132,6 +154,11 @@ std::string credential_lines(dialect of, std::string_view key) {
     return fmt::format("x-api-key: {}\r\n", key);
   }
   return fmt::format("authorization: Bearer {}\r\n", key);
+}
+
+const std::string* said_as_asked(dialect of, const api::generation_call& call) noexcept {
+  if (call.facts.asks == endpoint::messages || call.facts.asks == endpoint::count_tokens) return &call.body;
+  return of == dialect::anthropic && !call.messages.empty() ? &call.messages : nullptr;
 }
 
 result<std::optional<std::string>> say_request(const config::http_target_config& target, endpoint asked,
@@ -159,6 +186,10 @@ std::unique_ptr<reply_translator> make_translator(dialect of, endpoint asked, st
   if (of == dialect::openai || asked != endpoint::chat) return nullptr;
   if (of == dialect::anthropic) return std::make_unique<from_messages>(model);
   return std::make_unique<from_kin>(of == dialect::moonshot);
+}
+
+std::unique_ptr<reply_translator> make_error_translator() {
+  return std::make_unique<as_messages>();
 }
 
 std::optional<std::string_view> event_translation::push(std::string_view bytes) {

@@ -28,8 +28,8 @@ policy::endpoint_set endpoints_of(const config::http_target_config& target);
 // Behind the base URL.
 std::string_view path_of(dialect of, policy::endpoint asked) noexcept;
 
-// Header lines: those of every request, and those that carry a key of ours.
-std::string_view version_lines(dialect of) noexcept;
+// Header lines: those that name the version of the API, and those that carry a key of ours.
+std::string_view version_lines(dialect of, const api::generation_call& call) noexcept;
 std::string credential_lines(dialect of, std::string_view key);
 
 // Whether requests of a dialect start from the client's own body, and not from one that was edited for the
@@ -42,6 +42,10 @@ struct wanted_request {
   std::string_view model;
   std::int64_t output_tokens_max = 0;  // where the body does not bound the answer; 0: as it is
 };
+
+// The request as a client of Anthropic's API said it, where the target speaks that: it goes there
+// untranslated, and so does the answer. Null: it does not.
+const std::string* said_as_asked(dialect of, const api::generation_call& call) noexcept;
 
 // The body as the target reads it; nothing: as it is. What cannot be said there is errc::unsupported.
 result<std::optional<std::string>> say_request(const config::http_target_config& target,
@@ -70,6 +74,8 @@ class reply_translator {
 
 // Null where replies are as they should be. `model`: the target's name of it.
 std::unique_ptr<reply_translator> make_translator(dialect of, policy::endpoint asked, std::string_view model);
+// For replies that need no translation; errors are said as any chat target says them.
+std::unique_ptr<reply_translator> make_error_translator();
 
 // Cuts a target's bytes into events and has each translated.
 class event_translation final {

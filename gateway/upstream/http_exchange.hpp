@@ -21,7 +21,7 @@ namespace weir::gateway::upstream {
 class attempt_slot final {
  public:
   explicit attempt_slot(std::shared_ptr<const origin> target)
-      : target_(std::move(target)), running_(target_->in_flight.fetch_add(1, std::memory_order_relaxed)) {}
+      : target_(std::move(target)), running_(target_->in_flight->fetch_add(1, std::memory_order_relaxed)) {}
   ~attempt_slot() {
     if (held_) end(observe::attempt_outcome::cancelled);
   }
@@ -32,7 +32,7 @@ class attempt_slot final {
   // Gives the place back at once: what still has to reach the client is no load for the target.
   void end(observe::attempt_outcome outcome) noexcept {
     if (!std::exchange(held_, false)) return;
-    target_->in_flight.fetch_sub(1, std::memory_order_relaxed);
+    target_->in_flight->fetch_sub(1, std::memory_order_relaxed);
     if (admitted()) target_->counters.count(outcome);
   }
   const std::shared_ptr<const origin>& target() const noexcept { return target_; }

@@ -42,6 +42,7 @@ class event_response final : public response {
     if (parts.translator) translation_.emplace(std::move(parts.translator), limits.event_bytes);
     head_.status = parts.start.status;
     head_.events = true;
+    head_.said_as_asked = parts.said_as_asked;
     head_.content_type = "text/event-stream; charset=utf-8";
     head_.headers = std::move(parts.start.passed_on);
   }
@@ -190,6 +191,7 @@ class body_response final : public response {
         how_(parts.how),
         translator_(std::move(parts.translator)) {
     head_.status = parts.start.status;
+    head_.said_as_asked = parts.said_as_asked;
     if (!parts.start.content_type.empty()) head_.content_type = std::move(parts.start.content_type);
     head_.headers = std::move(parts.start.passed_on);
   }
@@ -267,7 +269,8 @@ class body_response final : public response {
       if (auto said = translate(); !said) return std::unexpected(said.error());
       head_.content_type = "application/json";
     }
-    const auto facts = inspector().inspect_reply(body_);
+    const auto facts = inspector().inspect_reply(
+        body_, head_.said_as_asked ? relay::event_shape::messages : relay::event_shape::chunks);
     if (!facts) {
       return end_with(attempt_outcome::broken, ending::malformed, errc::upstream_failed,
                       "did not answer with JSON");

@@ -18,6 +18,7 @@ struct reply_parts {
   reply_start start;
   patience how = patience::until_deadline;
   std::unique_ptr<reply_translator> translator;  // null: the reply is as it should be
+  bool said_as_asked = false;                    // in the API of Anthropic, where the client asked in it
 };
 
 // A stream of events whose usage event is dropped where `drop_usage`.

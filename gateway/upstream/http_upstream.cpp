@@ -35,13 +35,13 @@ class http_upstream final : public upstream {
         budget_(budget),
         dialect_(to_dialect(target_->config.dialect)),
         endpoints_(endpoints_of(target_->config)) {
-    fixed_head_ = fmt::format("host: {}\r\nuser-agent: weir/{}\r\ncontent-type: application/json\r\n{}",
-                              target_->url.authority, k_version, version_lines(dialect_));
+    fixed_head_ = fmt::format("host: {}\r\nuser-agent: weir/{}\r\ncontent-type: application/json\r\n",
+                              target_->url.authority, k_version);
   }
 
   policy::target_view view() const noexcept override {
     const auto& config = target_->config;
-    const auto free_places = config.connections - target_->in_flight.load(std::memory_order_relaxed);
+    const auto free_places = config.connections - target_->in_flight->load(std::memory_order_relaxed);
     return {.name = target_->name,
             .context_tokens = config.context_tokens,
             .ready = true,
@@ -79,7 +79,8 @@ class http_upstream final : public upstream {
       slot->end(attempt_outcome::client_error);
       co_return std::unexpected(to_failure(std::move(said.error())));
     }
-    const std::string& body = *said ? **said : call.body;
+    const auto* as_asked = said_as_asked(dialect_, call);
+    const std::string& body = *said ? **said : as_asked != nullptr ? *as_asked : call.body;
     const std::string head = format_head(call, key, request.request_id, body.size());
     const auto how = request.may_move ? patience::while_alive : patience::until_deadline;
     const io_executor executor = co_await asio::this_coro::executor;
@@ -97,22 +98,40 @@ class http_upstream final : public upstream {
     }
     const bool events =
         call.stream && start.status == 200 && !http::is_media_type(start.content_type, "application/json");
-    reply_parts parts{std::move(slot), std::move(link), std::move(start), how,
-                      make_translator(dialect_, call.facts.asks, wanted)};
-    const auto shape = call.kind == api::generation_kind::responses ? relay::event_shape::responses
-                                                                    : relay::event_shape::chunks;
-    if (events) co_return make_event_response(std::move(parts), limits_, budget_, ask_usage, shape);
+    reply_parts parts{
+        std::move(slot),    std::move(link), std::move(start), how, translator_of(call, wanted, events),
+        as_asked != nullptr};
+    if (events) co_return make_event_response(std::move(parts), limits_, budget_, ask_usage, shape_of(call));
     co_return make_body_response(std::move(parts), limits_, budget_);
   }
 
  private:
   using answered = std::pair<held_link, reply_start>;
 
+  std::unique_ptr<reply_translator> translator_of(const api::generation_call& call, std::string_view wanted,
+                                                  bool events) const {
+    if (said_as_asked(dialect_, call) == nullptr) return make_translator(dialect_, call.facts.asks, wanted);
+    return events ? nullptr : make_error_translator();
+  }
+
+  relay::event_shape shape_of(const api::generation_call& call) const noexcept {
+    if (said_as_asked(dialect_, call) != nullptr) return relay::event_shape::messages;
+    return call.kind == api::generation_kind::responses ? relay::event_shape::responses
+                                                        : relay::event_shape::chunks;
+  }
+
   // The body to send; nothing: the client's own.
   result<std::optional<std::string>> say(const dispatch& request, std::string_view wanted,
                                          bool ask_usage) const {
     const auto& call = *request.call;
     std::optional<std::string> edited;
+    if (const auto* as_asked = said_as_asked(dialect_, call)) {
+      std::vector<api::body_member> bound;
+      if (request.output_tokens_max > 0) {
+        bound.push_back({"max_tokens", std::to_string(request.output_tokens_max)});
+      }
+      return api::edit_body(*as_asked, call.model == wanted ? std::string_view() : wanted, false, bound);
+    }
     if (!is_said_anew(dialect_)) {
       std::vector<api::body_member> bounded;
       edited = api::edit_body(call.body, call.model == wanted ? std::string_view() : wanted, ask_usage,
@@ -157,6 +176,7 @@ class http_upstream final : public upstream {
                           std::string_view request_id, std::size_t body_bytes) const {
     std::string out = fmt::format("POST {}{} HTTP/1.1\r\n{}", target_->url.path,
                                   path_of(dialect_, call.facts.asks), fixed_head_);
+    out += version_lines(dialect_, call);
     if (key != nullptr) out += credential_lines(dialect_, key->text);
     fmt::format_to(std::back_inserter(out), "accept: {}\r\nx-request-id: {}\r\ncontent-length: {}\r\n\r\n",
                    call.stream ? "text/event-stream" : "application/json", request_id, body_bytes);

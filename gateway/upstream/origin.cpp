@@ -98,7 +98,8 @@ std::expected<void, std::string> check_credentials(const config::target_config& 
 std::expected<std::shared_ptr<const origin>, std::string> make_origin(const config::target_config& target,
                                                                       std::chrono::milliseconds write_idle,
                                                                       resolver& names,
-                                                                      observe::upstream_counters counters) {
+                                                                      observe::upstream_counters counters,
+                                                                      const origin* before) {
   static std::atomic<std::uint64_t> next_id = 1;
   auto url = config::parse_base_url(target.http.base_url);
   if (!url) return std::unexpected(url.error());
@@ -113,6 +114,7 @@ std::expected<std::shared_ptr<const origin>, std::string> make_origin(const conf
   out->settings.handshake_timeout = std::chrono::milliseconds(target.http.tls_timeout_ms);
   out->settings.write_idle = write_idle;
   out->counters = counters;
+  out->in_flight = before != nullptr ? before->in_flight : std::make_shared<std::atomic<std::int64_t>>(0);
   if (out->url.tls) {
     auto tls = make_client_tls(target.http.ca_file);
     if (!tls) return std::unexpected(tls.error());

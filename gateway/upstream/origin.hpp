@@ -41,7 +41,8 @@ struct origin {
   std::shared_ptr<boost::asio::ssl::context> tls;  // null: plain
   std::shared_ptr<const host_addresses> addresses;
   observe::upstream_counters counters;
-  mutable std::atomic<std::int64_t> in_flight = 0;
+  // Requests there: of all of the target's name, which a reload may have made anew.
+  std::shared_ptr<std::atomic<std::int64_t>> in_flight;
   mutable std::atomic<std::uint32_t> turn = 0;      // connections opened, to take addresses in turn
   mutable std::atomic<std::uint32_t> key_turn = 0;  // requests, to take keys in turn
   mutable policy::failover::freeze_watch freeze{{}};
@@ -52,11 +53,13 @@ struct origin {
   bool has_usable_key() const noexcept;  // or needs none
 };
 
-// Reads the key and the authorities. The error is a sentence for the operator; no secret is in it.
+// Reads the key and the authorities. `before`: the target up to now, which may still have requests; null:
+// there was none. The error is a sentence for the operator; no secret is in it.
 std::expected<std::shared_ptr<const origin>, std::string> make_origin(const config::target_config& target,
                                                                       std::chrono::milliseconds write_idle,
                                                                       resolver& names,
-                                                                      observe::upstream_counters counters);
+                                                                      observe::upstream_counters counters,
+                                                                      const origin* before);
 
 // Whether make_origin would accept the target's key and authorities.
 std::expected<void, std::string> check_credentials(const config::target_config& target);

@@ -36,7 +36,8 @@ struct time_limits {
 
 struct reply_head {
   int status = 200;
-  bool events = false;  // pieces are server-sent events; else there is one piece, the body
+  bool events = false;         // pieces are server-sent events; else there is one piece, the body
+  bool said_as_asked = false;  // in the API of Anthropic, in which the client asked
   std::string content_type = "application/json";
   http::header_list headers;  // what else the client may see
 };

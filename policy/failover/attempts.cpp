@@ -114,7 +114,7 @@ action attempts::placed(std::size_t target, std::int64_t context_tokens, std::in
 action attempts::unplaced(int attempt) noexcept {
   if (phase_ != phase::trying || !is_running(attempt) || attempt + 1 != begun_) return {};
   attempts_[static_cast<std::size_t>(--begun_)] = {};
-  picking_ = begun_ == unsent_ ? pick_for::first : pick_for::retry;
+  picking_ = running() > 0 ? pick_for::hedge : begun_ == unsent_ ? pick_for::first : pick_for::retry;
   return {.what = step::pick, .wake_ns = next_wake()};
 }
 
@@ -188,14 +188,14 @@ action attempts::failed(int attempt, failure_kind why, std::int64_t retry_after_
   last_attempt_ = attempt;
   if (traits.retry == retry_scope::none) return end(why, attempt, now_ns);
   if (running() > 0 || picking_ != pick_for::nothing) return wait();
-  return retry(now_ns);
+  return retry(now_ns, same_again);
 }
 
-action attempts::retry(std::int64_t now_ns) noexcept {
+action attempts::retry(std::int64_t now_ns, bool is_free) noexcept {
   const int most = std::clamp(terms_.attempts_max, 1, k_attempts_max);
   const bool is_last = begun_ - unsent_ >= most || begun_ >= k_attempts_max;
   if (is_last || deadline_ns_ - now_ns < terms_.attempt_min_ns) return end_with_last(now_ns);
-  const bool is_first = begun_ == unsent_;
+  const bool is_first = begun_ == unsent_ || is_free;
   if (!is_first && budgets_.retries != nullptr && !budgets_.retries->take(1, now_ns)) {
     return end_with_last(now_ns);
   }

@@ -98,7 +98,8 @@ class attempts final {
   // The first content of an attempt, or the whole of an answer that is no stream.
   action content(int attempt, std::int64_t now_ns) noexcept;
   action finished(int attempt, std::int64_t now_ns) noexcept;
-  // `same_again`: its target may be tried once more at once, as with another key of ours.
+  // `same_again`: its target may be tried once more at once, as with another key of ours; that is no retry of
+  // the budget's.
   action failed(int attempt, failure_kind why, std::int64_t retry_after_ns, std::int64_t now_ns,
                 bool same_again = false) noexcept;
   action client_gone() noexcept;
@@ -136,7 +137,7 @@ class attempts final {
   action wait() const noexcept;
   action end(failure_kind why, int attempt, std::int64_t now_ns) noexcept;
   action end_with_last(std::int64_t now_ns) noexcept;
-  action retry(std::int64_t now_ns) noexcept;
+  action retry(std::int64_t now_ns, bool is_free = false) noexcept;
   action hedge(std::int64_t now_ns) noexcept;
   void forget_pick() noexcept;  // gives back what was taken for it
   std::int64_t back_at(std::int64_t now_ns) const noexcept;

@@ -58,7 +58,9 @@ bool sane(const stream_outcome& out) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size < 3) return 0;
   static relay::event_inspector inspector;
-  const auto shape = (data[0] & 4) != 0 ? relay::event_shape::responses : relay::event_shape::chunks;
+  const auto shape = (data[0] & 8) != 0   ? relay::event_shape::messages
+                     : (data[0] & 4) != 0 ? relay::event_shape::responses
+                                          : relay::event_shape::chunks;
   const relay::event_stream::options options{.drop_usage = (data[0] & 1) != 0, .shape = shape};
   const bool ends = (data[0] & 2) == 0;
   const std::size_t cut = static_cast<std::size_t>(data[1] * 256 + data[2]) % (size - 2);

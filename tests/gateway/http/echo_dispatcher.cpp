@@ -36,7 +36,7 @@ std::string echo_dispatcher::error_body(int status, std::string_view message) co
   return "{\"error\":{\"code\":" + std::to_string(status) + ",\"message\":\"" + std::string(message) + "\"}}";
 }
 
-reply echo_dispatcher::cut_reply(const error& why) const {
+reply echo_dispatcher::cut_reply(const exchange&, const error& why) const {
   reply r;
   r.status = 503;
   r.body = error_body(503, why.message);

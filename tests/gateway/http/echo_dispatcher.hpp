@@ -13,7 +13,7 @@ class echo_dispatcher final : public dispatcher {
  public:
   task<void> serve(exchange& ex) override;
   std::string error_body(int status, std::string_view message) const override;
-  reply cut_reply(const error& why) const override;
+  reply cut_reply(const exchange& ex, const error& why) const override;
 
   std::atomic<std::size_t> body_limit_bytes{1000};
   std::atomic<int> served{0};     // requests that reached serve()

@@ -327,6 +327,18 @@ TEST_CASE_METHOD(hedged, "a hedge that is not needed any more is not begun, and 
   CHECK(hedges.taken() == 0);
 }
 
+TEST_CASE_METHOD(hedged, "a hedge that finds its place taken chooses again, and stays a hedge") {
+  auto a = make();
+  a.begin(now);
+  a.placed(0, k_window, now);
+  a.tick(now + 2 * k_s);
+  CHECK(a.placed(1, k_window, now + 2 * k_s).attempt == 1);
+  CHECK(a.unplaced(1).what == step::pick);
+  CHECK(a.none_placed(0, now + 2 * k_s).what == step::wait);
+  CHECK(hedges.taken() == 0);
+  CHECK(retries.taken() == 0);
+}
+
 TEST_CASE_METHOD(hedged, "when one of two fails the other goes on; when both do, that was all") {
   auto a = make();
   a.begin(now);
