@@ -181,6 +181,10 @@ void add_event_options(CLI::App& command, arguments& given) {
       ->check(CLI::IsMember({"vllm", "sglang"}))
       ->capture_default_str();
   command
+      .add_option("--state-slots", given.options.state_slots,
+                  "Slots of recurrent state in SGLang's metrics, one for each request that runs")
+      ->check(CLI::Range(1, 1 << 20));
+  command
       .add_option("--kv-events", replica.events.endpoint,
                   "tcp://ADDRESS:PORT to publish at; port * takes a free one, printed on the second line")
       ->each([&replica](const std::string&) { replica.is_on = true; })

@@ -72,7 +72,7 @@ bool is_busy(const target_view& target, double ahead_tokens, const placement_ter
 bool gets_free(const decision& made, std::span<const target_view> targets,
                const overflow_terms& overflow) noexcept {
   for (std::size_t i = 0; i < targets.size(); ++i) {
-    if (made.candidates[i].why == verdict::at_capacity && may_serve(targets[i], overflow)) return true;
+    if (is_full(made.candidates[i].why) && may_serve(targets[i], overflow)) return true;
   }
   return false;
 }

@@ -58,7 +58,21 @@ std::size_t pick_in_turn(const decision& d, std::uint64_t turn, Takes takes) {
 
 }  // namespace
 
-verdict check_eligibility(const request_facts& facts, const target_view& target) noexcept {
+account_need need_of(const request_facts& facts, const prefix_view& prefix) noexcept {
+  const auto sequences = std::max<std::int64_t>(facts.sequences, 1);
+  const auto fresh = std::max<std::int64_t>(0, facts.prompt_tokens - prefix.reusable_tokens);
+  constexpr std::int64_t k_most = std::int64_t{1} << 40;
+  const auto output = std::clamp<std::int64_t>(facts.output_tokens_expected, 0, k_most / sequences);
+  return {.sequences = sequences, .context_tokens = std::min(fresh, k_most) + sequences * output};
+}
+
+bool is_full(verdict why) noexcept {
+  return why == verdict::at_capacity || why == verdict::no_state_slot || why == verdict::no_context_pages ||
+         why == verdict::kept_for_replication;
+}
+
+verdict check_eligibility(const request_facts& facts, const target_view& target,
+                          const prefix_view& prefix) noexcept {
   if (target.excluded) return verdict::rule;
   if (facts.local_only && target.kind == target_kind::hosted) return verdict::residency;
   if (!target.ready) return verdict::not_ready;
@@ -72,10 +86,24 @@ verdict check_eligibility(const request_facts& facts, const target_view& target)
                                     prompt > target.context_tokens - facts.output_tokens_min)) {
     return verdict::context_too_small;
   }
+  if (target.accounts.context_tokens > 0 && prompt > target.accounts.context_tokens) {
+    return verdict::context_too_small;
+  }
   // Last: what a target can never do says more than that it is busy or fails.
   if (target.set_aside == aside::failing) return verdict::failing;
   if (target.set_aside == aside::warming) return verdict::warming;
   if (target.full) return verdict::at_capacity;
+  switch (check_accounts(target.accounts, need_of(facts, prefix))) {
+    case shortage::none:
+      return verdict::eligible;
+    case shortage::state_slots:
+      return verdict::no_state_slot;
+    case shortage::context_pages:
+      return verdict::no_context_pages;
+    case shortage::reserved_slots:
+    case shortage::reserved_pages:
+      return verdict::kept_for_replication;
+  }
   return verdict::eligible;
 }
 
@@ -92,7 +120,7 @@ decision route(const request_facts& facts, std::span<const target_view> targets,
   for (std::size_t i = 0; i < targets.size(); ++i) {
     const prefix_view prefix = prefixes.empty() ? prefix_view{} : prefixes[i];
     auto c = estimate(facts, targets[i], prefix, how, ahead_tokens.empty() ? 0 : ahead_tokens[i]);
-    c.why = check_eligibility(facts, targets[i]);
+    c.why = check_eligibility(facts, targets[i], prefix);
     if (c.why == verdict::eligible && how.cost_max_usd > 0 && c.cost_usd > how.cost_max_usd) {
       c.why = verdict::too_expensive;
     }

@@ -23,8 +23,15 @@ struct overflow_terms {
   double probability_min = 0.5;  // replicas below this chance of the contract count as unable to keep it
 };
 
-// Why a target cannot serve, or verdict::eligible.
-verdict check_eligibility(const request_facts& facts, const target_view& target) noexcept;
+// Why a target cannot serve, or verdict::eligible. `prefix`: what of the prompt takes no new pages there.
+verdict check_eligibility(const request_facts& facts, const target_view& target,
+                          const prefix_view& prefix = {}) noexcept;
+
+// What the request would take of a target's accounts.
+account_need need_of(const request_facts& facts, const prefix_view& prefix) noexcept;
+
+// Of those that hold until another request ends there.
+bool is_full(verdict why) noexcept;
 
 // Whether requests may go there at all, first or by overflow.
 bool may_serve(const target_view& target, const overflow_terms& overflow) noexcept;

@@ -30,6 +30,10 @@ double price_of(const request_facts& facts, const target_view& target, double un
   return target.price.usd_per_s * (uncached / prefill_rate(target.speed) + output * itl_s * share);
 }
 
+const outcome_view& outcome_of(const request_facts& facts, const target_view& target) noexcept {
+  return target.outcomes[static_cast<std::size_t>(class_of(facts.prompt_tokens))];
+}
+
 double score_of(const candidate& c, const request_facts& facts, const target_view& target, const scoring& how,
                 double pending) noexcept {
   const double uncached = uncached_tokens(facts, c.prefix);
@@ -54,7 +58,8 @@ double score_of(const candidate& c, const request_facts& facts, const target_vie
                             ? 0
                             : how.credit_share * unused / prefill_rate(target.speed) * second;
   const double expected = c.cost_usd + how.value_of_time_usd_per_s * c.ttft_s - credit;
-  return expected / (c.contract_probability * std::max(target.quality, 1e-3));
+  const double success = outcome_of(facts, target).success;
+  return expected / (c.contract_probability * std::max(target.quality * success, 1e-3));
 }
 
 }  // namespace
@@ -74,10 +79,12 @@ candidate estimate(const request_facts& facts, const target_view& target, const 
   const double uncached = uncached_tokens(facts, prefix);
   c.ttft_s =
       (pending + uncached) / prefill_rate(target.speed) + target.speed.ttft_base_s + target.load.overdue_s;
+  if (prefix.reusable_tokens > 0) c.ttft_s += transfer_s(target.accounts);
   c.itl_s = target.speed.itl_base_s + target.speed.itl_per_sequence_s * (target.load.running + 1);
   const double within = chance_within(how.contract.ttft_s, c.ttft_s, target.speed.spread) *
                         chance_within(how.contract.itl_s, c.itl_s, target.speed.spread);
-  c.contract_probability = std::max(within, k_probability_min);
+  const double calibrated = std::min(1.0, within * outcome_of(facts, target).calibration);
+  c.contract_probability = std::max(calibrated, k_probability_min);
   c.cost_usd = price_of(facts, target, uncached, static_cast<double>(prefix.reusable_tokens), c.itl_s);
   c.score = score_of(c, facts, target, how, pending);
   return c;

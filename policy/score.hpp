@@ -1,15 +1,18 @@
 // What a request would cost on a target and how likely it meets its latency contract.
 //
 //   wait = pending prefill tokens / prefill rate          work = uncached tokens / prefill rate
-//   TTFT = wait + work + base                             ITL  = base + per sequence * running
-//   score = (price + value_of_time * TTFT - credit) / (P * quality)
+//   TTFT = wait + work + base + transfer                  ITL  = base + per sequence * running
+//   score = (price + value_of_time * TTFT - credit) / (P * quality * success)
+//
+// `transfer`: where a checkpoint is resumed that has to come over a link (accounts.hpp).
 //
 // A self-hosted target's price is its cost per second times the work; a hosted one's its price list. P is the
-// chance that TTFT and ITL stay within the contract, from a log-normal with the target's learnt spread.
-// `credit` values pages without a checkpoint: sending a second sighting of a prefix there turns them into one
-// (kimi-models: second-hit promotion). With equal costs of a second of waiting and of working, the score is
-// the linear cost of Dynamo's router with weight 0.5 on pending work, the flat optimum of its trace studies.
-// Pure; any thread.
+// chance that TTFT and ITL stay within the contract, from a log-normal with the target's learnt spread, times
+// how often such predictions came true of late; `success` the share of results that came whole
+// (outcomes.hpp). `credit` values pages without a checkpoint: sending a second sighting of a prefix there
+// turns them into one (kimi-models: second-hit promotion). With equal costs of a second of waiting and of
+// working, the score is the linear cost of Dynamo's router with weight 0.5 on pending work, the flat optimum
+// of its trace studies. Pure; any thread.
 #pragma once
 
 #include <cstdint>

@@ -12,6 +12,12 @@ std::string_view to_text(verdict why) noexcept {
       return "not_ready";
     case verdict::at_capacity:
       return "at_capacity";
+    case verdict::no_state_slot:
+      return "no_state_slot";
+    case verdict::no_context_pages:
+      return "no_context_pages";
+    case verdict::kept_for_replication:
+      return "kept_for_replication";
     case verdict::no_endpoint:
       return "no_endpoint";
     case verdict::no_images:

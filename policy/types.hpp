@@ -8,6 +8,9 @@
 #include <string_view>
 #include <vector>
 
+#include "policy/accounts.hpp"
+#include "policy/outcomes.hpp"
+
 namespace weir::policy {
 
 inline constexpr std::size_t k_no_target = static_cast<std::size_t>(-1);
@@ -28,6 +31,7 @@ struct request_facts {
   bool prompt_is_estimate = false;          // then it rules no target out
   std::int64_t output_tokens_min = 1;       // tokens that must fit behind the prompt
   std::int64_t output_tokens_expected = 0;  // for price and inter-token time; 0 = not known
+  std::int64_t sequences = 1;               // answers at once
   bool needs_image = false;
   bool needs_structured_output = false;      // response_format json_object or json_schema
   bool needs_forced_tool = false;            // tool_choice required or named
@@ -84,7 +88,9 @@ struct target_view {
   speed_view speed;
   load_view load;
   price_view price;
-  double quality = 1;  // weight of a result of this target
+  account_view accounts;
+  double quality = 1;      // weight of a result of this target
+  outcome_views outcomes;  // what became of results, by class
 };
 
 // What kind of knowledge a prediction of reuse rests on, weakest first. `session`: nothing but that the
@@ -103,6 +109,9 @@ enum class verdict : std::uint8_t {
   eligible,              // could serve, another was picked
   not_ready,             // loading, failed or draining
   at_capacity,           // as many requests run as it takes
+  no_state_slot,         // every slot of recurrent state is taken, whatever room there is for context
+  no_context_pages,      // the request's context has no room, whatever slots there are
+  kept_for_replication,  // what is left of either is kept for replicas of state
   no_endpoint,           // the target does not speak this part of the API
   no_images,             // the request holds images, the target takes none
   no_structured_output,  // the target cannot guarantee a JSON format

@@ -18,8 +18,10 @@ struct question {
 
 // The identity that a request with this key would have; the one of a client on this machine where
 // none is named.
-auth::identity identity_of(const std::string& key, const auth::key_ring& keys) {
-  return keys.named(key).value_or(auth::loopback_identity());
+result<auth::identity> identity_of(const std::string& key, const auth::key_ring& keys) {
+  if (key.empty()) return auth::loopback_identity();
+  if (auto known = keys.named(key)) return std::move(*known);
+  return fail(errc::bad_request, "no key of that name opens here; weir keys list names them", "key");
 }
 
 // The request itself, or {"tenant": ..., "key": ..., "request": {...}}.
@@ -35,7 +37,9 @@ result<question> read_question(std::string body, const auth::key_ring& keys) {
       in.text("key", key);
       in.text("tenant", tenant);
       if (!in.ok()) return std::unexpected(*in.first_error());
-      out.caller = identity_of(key, keys);
+      auto caller = identity_of(key, keys);
+      if (!caller) return std::unexpected(caller.error());
+      out.caller = std::move(*caller);
       if (!tenant.empty()) out.caller.tenant = tenant;
       body = simdjson::minify(*wrapped);
     }
@@ -50,20 +54,39 @@ result<question> read_question(std::string body, const auth::key_ring& keys) {
   return out;
 }
 
-std::string to_json(const policy::candidate& c) {
+// What is taken of each account that is known, and of how much.
+std::string to_json(const policy::account_view& of) {
+  std::string out;
+  const auto add = [&](std::string_view name, std::int64_t used, std::int64_t total, std::int64_t kept) {
+    if (total <= 0) return;
+    out += fmt::format(R"({}"{}":{{"used":{},"total":{},"kept":{}}})", out.empty() ? "" : ",", name, used,
+                       total, kept);
+  };
+  add("weights", of.weights_bytes, of.memory_bytes, 0);
+  add("runtime", of.runtime_bytes, of.memory_bytes, 0);
+  add("state_slots", of.slots_used, of.slots, of.slots_reserved);
+  add("context_tokens", of.context_tokens_used, of.context_tokens, of.context_tokens_reserved);
+  if (of.transfer_bytes_per_s > 0) {
+    out += fmt::format(R"({}"transfer_s":{:.6g})", out.empty() ? "" : ",", policy::transfer_s(of));
+  }
+  return out;
+}
+
+std::string to_json(const policy::candidate& c, const policy::account_view& accounts) {
   std::string out = R"({"target":)";
   append_quoted(out, c.name);
   out += fmt::format(R"(,"verdict":"{}","page_tokens":{},"reusable_tokens":{},"evidence":"{}")",
                      policy::to_text(c.why), c.prefix.page_tokens, c.prefix.reusable_tokens,
                      policy::to_text(c.prefix.from));
   out += fmt::format(
-      R"(,"ttft_s":{:.6g},"itl_s":{:.6g},"contract_probability":{:.4g},"cost_usd":{:.6g},"score":{:.6g}}})",
+      R"(,"ttft_s":{:.6g},"itl_s":{:.6g},"contract_probability":{:.4g},"cost_usd":{:.6g},"score":{:.6g})",
       c.ttft_s, c.itl_s, c.contract_probability, c.cost_usd, c.score);
-  return out;
+  if (const auto books = to_json(accounts); !books.empty()) out += R"(,"accounts":{)" + books + '}';
+  return out + '}';
 }
 
 std::string to_json(const std::string& model, const route::prompt_identity& prompt,
-                    const policy::decision& made) {
+                    const policy::decision& made, const std::vector<policy::target_view>& views) {
   std::string out = R"({"model":)";
   append_quoted(out, model);
   const auto& keys = prompt.keys;
@@ -77,7 +100,7 @@ std::string to_json(const std::string& model, const route::prompt_identity& prom
   }
   out += R"(,"candidates":[)";
   for (std::size_t i = 0; i < made.candidates.size(); ++i) {
-    out += (i == 0 ? "" : ",") + to_json(made.candidates[i]);
+    out += (i == 0 ? "" : ",") + to_json(made.candidates[i], views[i].accounts);
   }
   return out + "]}";
 }
@@ -103,7 +126,7 @@ task<void> serve_explain(request_context& context) {
   auto& router = *(*found)->router;
   const auto prompt = co_await router.identify(asked->call, asked->caller, false);
   const auto made = router.explain(asked->call, asked->caller, *prompt);
-  http::reply reply{.body = to_json((*found)->name, *prompt, made)};
+  http::reply reply{.body = to_json((*found)->name, *prompt, made, router.views())};
   co_await context.exchange.send(std::move(reply));
 }
 

@@ -41,11 +41,17 @@ std::vector<observe::target_standing> standings(const snapshot& snap) {
     const auto views = model->router->views();
     for (std::size_t i = 0; i < views.size(); ++i) {
       if (!seen.insert(views[i].name).second) continue;
+      const auto away = model->router->targets()[i].state->turned_away();
       out.push_back({.name = std::string(views[i].name),
                      .usable = model->router->is_usable(i),
                      .running = static_cast<double>(views[i].load.running),
                      .pending_prefill_tokens = views[i].load.pending_prefill_tokens,
-                     .prefill_tokens_per_s = views[i].speed.prefill_tokens_per_s});
+                     .prefill_tokens_per_s = views[i].speed.prefill_tokens_per_s,
+                     .accounts = views[i].accounts,
+                     .no_state_slot = away.no_state_slot,
+                     .no_context_pages = away.no_context_pages,
+                     .kept_for_replication = away.kept_for_replication,
+                     .results = model->router->targets()[i].state->results()});
     }
   }
   return out;

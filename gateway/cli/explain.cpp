@@ -48,6 +48,22 @@ std::string text(simdjson::dom::element of, std::string_view key) {
   return of[key].get(out) ? std::string() : engine::text::printable(out);
 }
 
+void print_accounts(simdjson::dom::element candidate) {
+  simdjson::dom::object accounts;
+  if (candidate["accounts"].get(accounts)) return;
+  fmt::print("  {}:", text(candidate, "target"));
+  for (const auto& [name, of] : accounts) {
+    double seconds = 0;
+    if (!of.get(seconds)) {
+      fmt::print("  {} {:.4f}", name, seconds);
+    } else {
+      fmt::print("  {} {:.0f} of {:.0f}", name, number(of, "used"), number(of, "total"));
+      if (number(of, "kept") > 0) fmt::print(" ({:.0f} kept)", number(of, "kept"));
+    }
+  }
+  fmt::print("\n");
+}
+
 int print(const std::string& answer) {
   simdjson::dom::parser parser;
   simdjson::dom::element root;
@@ -69,6 +85,7 @@ int print(const std::string& answer) {
                text(c, "evidence"), number(c, "ttft_s"), number(c, "itl_s") * 1000,
                number(c, "contract_probability"), number(c, "cost_usd"), number(c, "score"));
   }
+  for (const auto c : candidates) print_accounts(c);
   return k_ok;
 }
 
@@ -111,7 +128,7 @@ void add_explain(CLI::App& app, command& chosen) {
       "evidence,\n"
       "the predicted time to first token and between tokens, the chance P of the latency contract, the "
       "price,\n"
-      "and the score, of which the least wins.\n\n"
+      "and the score, of which the least wins. Below, for targets with accounts: what of each is taken.\n\n"
       "Example:\n"
       "  echo '{\"model\":\"kimi\",\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]}' | weir explain -");
   sub->callback([options, &chosen] { chosen = [options] { return explain(*options); }; });

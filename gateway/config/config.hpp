@@ -158,6 +158,23 @@ struct price_tier_config {
   friend bool operator==(const price_tier_config&, const price_tier_config&) = default;
 };
 
+// What a replica's memory and links are promised to (policy/accounts.hpp). 0: not known, and binds nobody.
+struct accounts_config {
+  std::int64_t memory_bytes = 0;  // of all its devices
+  std::int64_t weights_bytes = 0;
+  std::int64_t runtime_bytes = 0;
+  std::int64_t state_slots = 0;     // sequences at once
+  std::int64_t state_bytes = 0;     // of one
+  std::int64_t context_tokens = 0;  // of all sequences; 0: what its metrics say
+  std::int64_t page_tokens = 1;
+  std::int64_t token_bytes = 0;  // of its context
+  std::int64_t kept_slots = 0;   // for replicas of state
+  std::int64_t kept_context_tokens = 0;
+  double transfer_bytes_per_s = 0;  // of the link over which checkpoints come
+
+  friend bool operator==(const accounts_config&, const accounts_config&) = default;
+};
+
 // What a target costs and how fast it is until that is learnt.
 struct terms_config {
   bool hosted = false;  // somebody else's: traffic leaves the site, and has a price
@@ -168,6 +185,7 @@ struct terms_config {
   double quality = 1;
   std::int64_t metrics_interval_ms = 0;  // how often /metrics is read; 0: never
   std::string metrics_path = "/metrics";
+  accounts_config accounts;
 
   friend bool operator==(const terms_config&, const terms_config&) = default;
 };

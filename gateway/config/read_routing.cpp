@@ -1,5 +1,7 @@
 #include "gateway/config/read_routing.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "policy/failover/attempts.hpp"
@@ -12,6 +14,8 @@ constexpr std::int64_t k_tokens_max = 1LL << 40;
 constexpr std::int64_t k_milliseconds_max = 24LL * 3600 * 1000;
 constexpr std::int64_t k_waiting_max = 65'536;  // each arrival in an overload looks at all
 constexpr double k_usd_max = 1e9;
+constexpr std::int64_t k_memory_bytes_max = 1LL << 50;
+constexpr std::int64_t k_slots_max = 1LL << 24;
 constexpr double k_usd_per_mtok_max = 1e6;
 
 void read_match(map_reader& in, policy::rule_match& out) {
@@ -104,6 +108,38 @@ void read_cache(map_reader& in, cache_config& out) {
   in.flag("hints", out.hints);
 }
 
+void read_accounts(map_reader& in, accounts_config& out) {
+  in.bytes("memory_bytes", out.memory_bytes, {1, k_memory_bytes_max});
+  in.bytes("weights_bytes", out.weights_bytes, {1, k_memory_bytes_max});
+  in.bytes("runtime_bytes", out.runtime_bytes, {0, k_memory_bytes_max});
+  in.integer("state_slots", out.state_slots, {1, k_slots_max});
+  in.bytes("state_bytes", out.state_bytes, {1, k_memory_bytes_max});
+  in.integer("context_tokens", out.context_tokens, {1, k_tokens_max});
+  in.integer("page_tokens", out.page_tokens, {1, 1LL << 20});
+  in.bytes("token_bytes", out.token_bytes, {1, 1LL << 30});
+  in.map("replication", [&](map_reader& m) {
+    m.integer("state_slots", out.kept_slots, {0, k_slots_max});
+    m.integer("context_tokens", out.kept_context_tokens, {0, k_tokens_max});
+  });
+  std::int64_t bytes_per_s = 0;
+  in.bytes("transfer_bytes_per_s", bytes_per_s, {1, k_memory_bytes_max});
+  out.transfer_bytes_per_s = static_cast<double>(bytes_per_s);
+  if (out.kept_slots > 0 && out.kept_slots >= out.state_slots) {
+    in.fail("replication", "keeps every slot; it must be less than state_slots");
+  }
+  // Sums of what was read stay below 2^63 as doubles do not lose what matters here.
+  const double fixed = static_cast<double>(out.weights_bytes) + static_cast<double>(out.runtime_bytes);
+  const double state = static_cast<double>(out.state_slots) * static_cast<double>(out.state_bytes);
+  const double context = static_cast<double>(out.context_tokens) * static_cast<double>(out.token_bytes);
+  if (out.memory_bytes > 0 && fixed + state + context > static_cast<double>(out.memory_bytes)) {
+    in.fail(
+        "memory_bytes",
+        fmt::format("is too little: weights and runtime take {:.0f}, {} slots of state {:.0f}, {} tokens of "
+                    "context {:.0f} bytes",
+                    fixed, out.state_slots, state, out.context_tokens, context));
+  }
+}
+
 void read_terms(map_reader& in, terms_config& out) {
   in.flag("hosted", out.hosted);
   in.map("speed", [&](map_reader& m) {
@@ -114,6 +150,7 @@ void read_terms(map_reader& in, terms_config& out) {
     m.number("usd_per_hour", out.usd_per_hour, 0, k_usd_max);
     read_prices(m, out.prices);
   });
+  in.map("accounts", [&](map_reader& m) { read_accounts(m, out.accounts); });
   in.number("quality", out.quality, 0.001, 1000);
   in.map("metrics", [&](map_reader& m) {
     out.metrics_interval_ms = 1'000;

@@ -3,8 +3,13 @@
 
 #include <prometheus/metric_family.h>
 
+#include <array>
+#include <cstdint>
 #include <string>
 #include <vector>
+
+#include "policy/accounts.hpp"
+#include "policy/outcomes.hpp"
 
 namespace weir::gateway::observe {
 
@@ -14,6 +19,12 @@ struct target_standing {
   double running = 0;   // of this gateway's requests
   double pending_prefill_tokens = 0;
   double prefill_tokens_per_s = 0;  // as learnt
+  policy::account_view accounts;
+  // Requests that went elsewhere since an account had no room.
+  std::uint64_t no_state_slot = 0;
+  std::uint64_t no_context_pages = 0;
+  std::uint64_t kept_for_replication = 0;
+  std::array<policy::outcome_estimator::totals, policy::k_request_classes> results;
 };
 
 std::vector<prometheus::MetricFamily> target_families(const std::vector<target_standing>& targets);

@@ -239,6 +239,9 @@ error why_none(const policy::decision& decision, std::string_view model) {
       return {errc::context_length, fmt::format("the request does not fit the context of '{}'", model),
               "messages"};
     case policy::verdict::at_capacity:
+    case policy::verdict::no_state_slot:
+    case policy::verdict::no_context_pages:
+    case policy::verdict::kept_for_replication:
       return {errc::overloaded, fmt::format("every target of '{}' is busy; retry in a moment", model), {}};
     case policy::verdict::rule:
     case policy::verdict::residency:

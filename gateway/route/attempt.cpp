@@ -31,7 +31,9 @@ attempt::attempt(attempt&& other) noexcept
       members_(std::move(other.members_)),
       work_(other.work_),
       health_(std::move(other.health_)),
+      contract_(other.contract_),
       starting_(other.starting_),
+      told_(other.told_),
       begun_(other.begun_),
       first_(other.first_),
       hint_units_(std::move(other.hint_units_)) {}
@@ -39,7 +41,7 @@ attempt::attempt(attempt&& other) noexcept
 attempt::~attempt() {
   if (router_ == nullptr) return;
   starts();
-  router_->targets_[target_].state->ended(work_.id, now_s());
+  router_->targets_[target_].state->ended(work_, now_s());
   router_->work_ended();
 }
 
@@ -63,7 +65,23 @@ void attempt::tell_index() {
 
 void attempt::failed(policy::failover::breaker_effect effect, std::int64_t hold_ns) {
   health_.end(effect);
+  // What the client or its request is to blame for says nothing of the target.
+  if (effect == policy::failover::breaker_effect::failure) tell_outcome(false, {}, -1);
   if (hold_ns > 0) router_->targets_[target_].health->hold(hold_ns, now_ns());
+}
+
+void attempt::tell_outcome(bool whole, const api::token_usage& usage, double itl_s) {
+  if (std::exchange(told_, true)) return;
+  const auto& c = choice();
+  const double ttft_s = first_ ? std::chrono::duration<double>(*first_ - begun_).count() : -1;
+  const bool in_time = contract_.ttft_s <= 0 || ttft_s <= contract_.ttft_s;
+  const bool in_pace = contract_.itl_s <= 0 || itl_s <= contract_.itl_s;
+  const policy::result_seen seen{.of = policy::class_of(static_cast<std::int64_t>(prompt_->keys.tokens)),
+                                 .whole = whole,
+                                 .within_contract = whole && in_time && in_pace,
+                                 .predicted = c.contract_probability,
+                                 .cost_usd = c.cost_usd};
+  router_->targets_[target_].state->result(seen, usage, now_s());
 }
 
 void attempt::starts() {
@@ -78,17 +96,20 @@ void attempt::first_token() {
   const auto& c = choice();
   const double work = std::max(
       0.0, static_cast<double>(prompt_->keys.tokens) - static_cast<double>(c.prefix.reusable_tokens));
-  router_->targets_[target_].state->first_token(work_.id, work + work_.ahead_tokens, ttft_s, now_s());
+  router_->targets_[target_].state->first_token(work_, work + work_.ahead_tokens, ttft_s, now_s());
   router_->work_ended();
 }
 
 void attempt::finished(const api::token_usage& usage, bool streamed) {
   health_.end(policy::failover::breaker_effect::success);
   auto& state = *router_->targets_[target_].state;
+  double itl_s = -1;
   if (streamed && first_ && usage.completion_tokens > 1) {
     const double took_s = std::chrono::duration<double>(steady_clock::now() - *first_).count();
-    state.tokens_came(took_s / static_cast<double>(usage.completion_tokens - 1));
+    itl_s = took_s / static_cast<double>(usage.completion_tokens - 1);
+    state.tokens_came(itl_s);
   }
+  tell_outcome(true, usage, itl_s);
   if (usage.completion_tokens > 0) {
     auto& mean = router_->output_tokens_mean_;
     const auto tokens = static_cast<double>(usage.completion_tokens);

@@ -24,6 +24,10 @@ struct known_name {
 constexpr known_name k_series[] = {
     {"vllm:num_requests_running", &load_report::running},
     {"vllm:num_requests_waiting", &load_report::waiting},
+    {"vllm:kv_cache_usage_perc", &load_report::context_usage},
+    {"vllm:gpu_cache_usage_perc", &load_report::context_usage},
+    {"sglang:full_token_usage", &load_report::context_usage},
+    {"sglang:mamba_usage", &load_report::state_usage},
     {"vllm:prefix_cache_queries", &load_report::queried_tokens},
     {"vllm:prefix_cache_queries_total", &load_report::queried_tokens},
     {"sglang:num_running_reqs", &load_report::running},
@@ -43,19 +47,27 @@ constexpr known_name k_loads_fields[] = {
     {"max_total_num_tokens", &load_report::capacity_tokens},
 };
 
+// Of several engines the fullest counts: a request goes to one of them, nobody knows which.
+constexpr member k_shares[] = {&load_report::context_usage, &load_report::state_usage};
+
 constexpr member k_members[] = {&load_report::running, &load_report::waiting,
                                 &load_report::waiting_uncached_tokens, &load_report::capacity_tokens,
                                 &load_report::queried_tokens};
 
-bool is_requests(member what) {
-  return what == &load_report::running || what == &load_report::waiting;
+bool is_share(member what) {
+  return std::find(std::begin(k_shares), std::end(k_shares), what) != std::end(k_shares);
+}
+
+double most_of(member what) {
+  if (is_share(what)) return 1;
+  return what == &load_report::running || what == &load_report::waiting ? k_reported_requests_max
+                                                                        : k_reported_tokens_max;
 }
 
 class engine_sum {
  public:
   void note(std::string_view engine, member what, double value) {
-    if (!(value >= 0 && value <= (is_requests(what) ? k_reported_requests_max : k_reported_tokens_max)))
-      return;
+    if (!(value >= 0 && value <= most_of(what))) return;
     if (what == &load_report::capacity_tokens && value < 1) return;
     auto found = engines_.find(engine);
     if (found == engines_.end()) {
@@ -73,6 +85,7 @@ class engine_sum {
       for (const member what : k_members) {
         if (engine.*what >= 0) out.*what = std::max(0.0, out.*what) + engine.*what;
       }
+      for (const member what : k_shares) out.*what = std::max(out.*what, engine.*what);
     }
     return out;
   }

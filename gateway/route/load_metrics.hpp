@@ -26,6 +26,8 @@ struct load_report {
   double waiting = -1;
   double waiting_uncached_tokens = -1;
   double capacity_tokens = -1;  // of its prefix cache
+  double context_usage = -1;    // share of its context that running requests take, [0, 1]
+  double state_usage = -1;      // the same of its slots of recurrent state
   double queried_tokens = -1;   // counter: prompt tokens looked up in its cache
 
   friend bool operator==(const load_report&, const load_report&) = default;

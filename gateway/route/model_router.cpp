@@ -184,6 +184,7 @@ model_router::ask model_router::make_ask(const api::generation_call& call, const
           .begun = steady_clock::now(),
           .streams = call.stream};
   out.facts.local_only = caller.terms->residency == auth::residency::local_only;
+  out.facts.sequences = call.choices;
   out.facts.prompt_tokens = static_cast<std::int64_t>(out.prompt->keys.tokens);
   out.facts.prompt_is_estimate = out.prompt->keys.how != keyed_how::tokens;
   out.facts.output_tokens_expected =
@@ -233,7 +234,13 @@ attempt model_router::dispatch(const ask& a, policy::decision made) {
   const auto& keys = a.prompt->keys;
   attempt out(*this, picked, a.prompt, std::move(made));
   const double work = policy::uncached_tokens(a.facts, a.prefixes[picked]);
-  out.work_ = to.state->dispatched(work, now_s(), a.streams);
+  out.contract_ = a.how.contract;
+  out.work_ = to.state->dispatched(work, now_s(), a.streams, policy::need_of(a.facts, a.prefixes[picked]),
+                                   a.prefixes[picked].reusable_tokens > 0);
+  for (std::size_t i = 0; i < out.made_.candidates.size(); ++i) {
+    const auto why = out.made_.candidates[i].why;
+    if (why != policy::verdict::at_capacity && policy::is_full(why)) targets_[i].state->turned_away(why);
+  }
   if (a.session) shared_.sessions().remember(*a.session, {marks_[picked], a.facts.prompt_tokens});
   if (!to.state->has_cache()) return out;
   if (to.state->cache().salted && !a.prompt->cache_salt.empty()) {

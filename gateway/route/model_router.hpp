@@ -106,11 +106,15 @@ class attempt final {
   std::vector<api::body_member> members_;
   target_state::dispatched_work work_;
   health_use health_;
+  policy::latency_contract contract_;
   bool starting_ = true;
+  bool told_ = false;  // how it ended
   std::chrono::steady_clock::time_point begun_;
   std::optional<std::chrono::steady_clock::time_point> first_;
   std::vector<std::uint32_t> hint_units_;
 
+  // How it ended, once: `itl_s` below 0 where nothing tells.
+  void tell_outcome(bool whole, const api::token_usage& usage, double itl_s);
   // What the target will hold of the prompt, where that is predicted.
   void tell_index();
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "policy/score.hpp"
 
@@ -87,17 +88,41 @@ void target_state::fill(policy::target_view& view, double now_s) const {
       .cached_usd_per_token = first.cached_usd.value_or(first.fresh_usd.value_or(0)) / k_tokens_per_mtok,
       .output_usd_per_token = first.output_usd.value_or(0) / k_tokens_per_mtok};
   view.quality = terms_.quality;
+  view.accounts = accounts(told);
+  view.outcomes = outcomes_.views(now_s);
   if (terms_.hosted) view.kind = policy::target_kind::hosted;
 }
 
+policy::account_view target_state::accounts(bool told) const noexcept {
+  const auto& has = terms_.accounts;
+  const auto context = has.context_tokens > 0 ? has.context_tokens : reported_context_tokens_;
+  return {.memory_bytes = has.memory_bytes,
+          .weights_bytes = has.weights_bytes,
+          .runtime_bytes = has.runtime_bytes,
+          .slots = has.state_slots,
+          .slots_used = slots_ + (told ? others_slots_ : 0),
+          .context_tokens = has.state_slots > 0 || has.context_tokens > 0 ? context : 0,
+          .context_tokens_used = context_tokens_ + (told ? others_context_tokens_ : 0),
+          .page_tokens = has.page_tokens,
+          .slots_reserved = has.kept_slots,
+          .context_tokens_reserved = has.kept_context_tokens,
+          .checkpoint_bytes = has.state_bytes,
+          .transfer_bytes_per_s = has.transfer_bytes_per_s,
+          .transfer_pending_bytes = static_cast<double>(resuming_) * static_cast<double>(has.state_bytes)};
+}
+
 target_state::dispatched_work target_state::dispatched(double work_tokens, double now_s,
-                                                       bool tells_first_token) {
+                                                       bool tells_first_token,
+                                                       const policy::account_need& takes, bool resumes) {
   const std::lock_guard lock(mutex_);
   const double ahead = pending_.tokens(rate(), now_s) + others_pending_tokens_;
   work_mean_tokens_ = work_mean_tokens_ * k_mean_fade + work_tokens * (1 - k_mean_fade);
   ++running_;
   ++starting_;
-  return {pending_.dispatched(work_tokens, now_s, tells_first_token), ahead};
+  slots_ += takes.sequences;
+  context_tokens_ += takes.context_tokens;
+  resuming_ += resumes ? 1 : 0;
+  return {pending_.dispatched(work_tokens, now_s, tells_first_token), ahead, takes, resumes};
 }
 
 void target_state::started() {
@@ -105,21 +130,77 @@ void target_state::started() {
   --starting_;
 }
 
-void target_state::first_token(ticket id, double work_tokens, double ttft_s, double now_s) {
+void target_state::first_token(dispatched_work& work, double work_tokens, double ttft_s, double now_s) {
   const std::lock_guard lock(mutex_);
-  pending_.done(id, now_s);
+  pending_.done(work.id, now_s);
+  resuming_ -= std::exchange(work.resumes, false) ? 1 : 0;
   speed_.observe_ttft(work_tokens, ttft_s);
 }
 
-void target_state::ended(ticket id, double now_s) {
+void target_state::ended(dispatched_work& work, double now_s) {
   const std::lock_guard lock(mutex_);
-  pending_.done(id, now_s);
+  pending_.done(work.id, now_s);
+  resuming_ -= std::exchange(work.resumes, false) ? 1 : 0;
+  slots_ -= work.takes.sequences;
+  context_tokens_ -= work.takes.context_tokens;
   --running_;
+}
+
+void target_state::turned_away(policy::verdict why) noexcept {
+  using policy::verdict;
+  const std::size_t at = why == verdict::no_state_slot ? 0 : why == verdict::no_context_pages ? 1 : 2;
+  turned_away_[at].fetch_add(1, std::memory_order_relaxed);
+}
+
+target_state::turned_away_counts target_state::turned_away() const noexcept {
+  return {turned_away_[0].load(std::memory_order_relaxed), turned_away_[1].load(std::memory_order_relaxed),
+          turned_away_[2].load(std::memory_order_relaxed)};
+}
+
+// What the target's own report says beyond our own requests is others'.
+void target_state::note_usage(const load_report& report) noexcept {
+  const auto used = [](double share, std::int64_t of) {
+    return static_cast<std::int64_t>(share * static_cast<double>(of));
+  };
+  if (report.capacity_tokens > 0)
+    reported_context_tokens_ = static_cast<std::int64_t>(report.capacity_tokens);
+  const auto& has = terms_.accounts;
+  const auto context = has.context_tokens > 0 ? has.context_tokens : reported_context_tokens_;
+  if (report.state_usage >= 0) {
+    others_slots_ = std::max<std::int64_t>(0, used(report.state_usage, has.state_slots) - slots_);
+  }
+  if (report.context_usage >= 0) {
+    others_context_tokens_ = std::max<std::int64_t>(0, used(report.context_usage, context) - context_tokens_);
+  }
 }
 
 void target_state::tokens_came(double itl_s) {
   const std::lock_guard lock(mutex_);
   speed_.observe_itl(running_ + others_running_, itl_s);
+}
+
+void target_state::result(policy::result_seen seen, const api::token_usage& usage, double now_s) {
+  if (terms_.hosted && !terms_.prices.empty() && usage.prompt_tokens > 0) {
+    const auto& first = terms_.prices.front();
+    const auto cached =
+        static_cast<double>(std::clamp<std::int64_t>(usage.cached_tokens, 0, usage.prompt_tokens));
+    const double fresh_usd = first.fresh_usd.value_or(0);
+    seen.cost_usd = ((static_cast<double>(usage.prompt_tokens) - cached) * fresh_usd +
+                     cached * first.cached_usd.value_or(fresh_usd) +
+                     static_cast<double>(std::max<std::int64_t>(usage.completion_tokens, 0)) *
+                         first.output_usd.value_or(0)) /
+                    k_tokens_per_mtok;
+  }
+  const std::lock_guard lock(mutex_);
+  outcomes_.note(seen, now_s);
+}
+
+std::array<policy::outcome_estimator::totals, policy::k_request_classes> target_state::results() const {
+  const std::lock_guard lock(mutex_);
+  std::array<policy::outcome_estimator::totals, policy::k_request_classes> out;
+  for (std::size_t i = 0; i < out.size(); ++i)
+    out[i] = outcomes_.total(static_cast<policy::request_class>(i));
+  return out;
 }
 
 bool target_state::report(const load_report& report, double now_s) {
@@ -138,6 +219,7 @@ bool target_state::report(const load_report& report, double now_s) {
       const double all = report.running + std::max(0.0, report.waiting);
       others_running_ = static_cast<std::int32_t>(std::clamp(all - running_, 0.0, 1e6));
     }
+    note_usage(report);
     // A counter that fell belongs to a new process, whose cache is empty.
     restarted = report.queried_tokens >= 0 && report.queried_tokens < queried_tokens_;
     if (report.queried_tokens >= 0) queried_tokens_ = report.queried_tokens;

@@ -3,6 +3,7 @@
 // stays in the configuration, over reloads. Any thread; locks are held for a few additions.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -11,6 +12,7 @@
 #include <span>
 #include <string>
 
+#include "gateway/api/response_writer.hpp"
 #include "gateway/config/config.hpp"
 #include "gateway/route/load_metrics.hpp"
 #include "policy/pending_work.hpp"
@@ -65,14 +67,29 @@ class target_state final {
   struct dispatched_work {
     ticket id = 0;
     double ahead_tokens = 0;  // pending when the request came
+    policy::account_need takes;
+    bool resumes = false;  // a checkpoint that comes over the link, until the first token
   };
-  dispatched_work dispatched(double work_tokens, double now_s, bool tells_first_token);
+  dispatched_work dispatched(double work_tokens, double now_s, bool tells_first_token,
+                             const policy::account_need& takes = {}, bool resumes = false);
   // From here on the target itself counts it; exactly once for each that is dispatched.
   void started();
   // `work_tokens`: of the request and pending ahead of it.
-  void first_token(ticket id, double work_tokens, double ttft_s, double now_s);
-  void ended(ticket id, double now_s);  // whether or not a first token came
+  void first_token(dispatched_work& work, double work_tokens, double ttft_s, double now_s);
+  void ended(dispatched_work& work, double now_s);  // whether or not a first token came
+  // A request went elsewhere because an account had no room.
+  void turned_away(policy::verdict why) noexcept;
+  struct turned_away_counts {
+    std::uint64_t no_state_slot = 0;
+    std::uint64_t no_context_pages = 0;
+    std::uint64_t kept_for_replication = 0;
+  };
+  turned_away_counts turned_away() const noexcept;
   void tokens_came(double itl_s);
+  // An attempt came to its end, or to nothing; not one that its client left.
+  // `usage`: prices it where the target has a price list.
+  void result(policy::result_seen seen, const api::token_usage& usage, double now_s);
+  std::array<policy::outcome_estimator::totals, policy::k_request_classes> results() const;
 
   // True: the target has begun anew since its last report, with an empty cache.
   bool report(const load_report& report, double now_s);
@@ -82,6 +99,8 @@ class target_state final {
 
  private:
   double rate() const noexcept;
+  policy::account_view accounts(bool told) const noexcept;  // under the lock
+  void note_usage(const load_report& report) noexcept;      // likewise
 
   const std::string name_;
   const prefix_index::replica_id id_;
@@ -95,11 +114,20 @@ class target_state final {
   mutable std::mutex mutex_;
   policy::pending_work pending_;
   policy::speed_estimator speed_;
+  mutable policy::outcome_estimator outcomes_;
   std::int32_t running_ = 0;          // ours, from dispatch to end
   std::int32_t starting_ = 0;         // of them, those that the target does not count yet
   double work_mean_tokens_ = 2'000;   // of our dispatches
   double others_pending_tokens_ = 0;  // work that others gave it, as of the last report
   std::int32_t others_running_ = 0;
+  // Of the accounts: ours from dispatch to end, and what others take as of the last report.
+  std::int64_t slots_ = 0;
+  std::int64_t context_tokens_ = 0;
+  std::int64_t resuming_ = 0;
+  std::int64_t others_slots_ = 0;
+  std::int64_t others_context_tokens_ = 0;
+  std::int64_t reported_context_tokens_ = 0;  // in all
+  std::array<std::atomic<std::uint64_t>, 3> turned_away_{};
   double reported_at_s_ = 0;
   double queried_tokens_ = -1;
 };

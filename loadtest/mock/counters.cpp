@@ -134,12 +134,17 @@ void write_vllm(const all_counters& all, const load_now& load, text_writer& to) 
                        load.block_tokens, load.blocks));
 }
 
-void write_sglang(const all_counters& all, const load_now& load, text_writer& to) {
+void write_sglang(const all_counters& all, const load_now& load, std::int64_t state_slots, text_writer& to) {
   to.gauge("sglang:num_running_reqs", "Requests being answered.", load.running);
   to.gauge("sglang:num_queue_reqs", "Requests waiting.", load.waiting);
   to.gauge("sglang:num_used_tokens", "Tokens of the requests that run.", load.used_tokens);
   to.gauge("sglang:max_total_num_tokens", "Tokens that the cache holds.", load.capacity_tokens());
   to.gauge("sglang:token_usage", "Pool in use; 1 is all of it.", load.usage());
+  if (state_slots > 0) {
+    const double share = static_cast<double>(load.running) / static_cast<double>(state_slots);
+    to.gauge("sglang:full_token_usage", "Pages in use; 1 is all of them.", load.usage());
+    to.gauge("sglang:mamba_usage", "Slots of recurrent state in use; 1 is all of them.", std::min(share, 1.0));
+  }
   to.gauge("sglang:cache_hit_rate", "Prompt tokens found of those looked up.", hit_rate(all));
   to.rows(k_sglang_rows, all);
   to.head("sglang:cached_tokens_total", "counter", "Prompt tokens found.");
@@ -158,7 +163,7 @@ std::string metrics_text(const all_counters& all, const mock_options& options, c
   const auto load = load_of(all, behind);
   if (options.flavor == engine_flavor::sglang) {
     text_writer to(fmt::format(R"(model_name="{}",tp_rank="0")", options.model));
-    write_sglang(all, load, to);
+    write_sglang(all, load, options.state_slots, to);
     to.plain_rows(k_own_rows, all);
     return to.take();
   }

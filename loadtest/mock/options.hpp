@@ -58,6 +58,7 @@ struct mock_options {
   std::int64_t keep_alive_ms = 5'000;
   std::vector<fault_share> faults;
   engine_flavor flavor = engine_flavor::vllm;
+  std::int64_t state_slots = 0;  // of recurrent state, one for each that runs; 0: nothing is said of them
   replica_options replica;
 };
 
