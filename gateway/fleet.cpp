@@ -9,6 +9,7 @@
 
 #include "gateway/config/load.hpp"
 #include "gateway/http/tls_context.hpp"
+#include "gateway/version.hpp"
 
 namespace weir::gateway {
 
@@ -144,6 +145,23 @@ std::shared_ptr<policy::failover::share_budget> take_over_hedges(const config::f
       policy::failover::budget_terms{.share_permille = terms.hedge_percent * k_permille_per_percent,
                                      .units_min = 0,
                                      .window_ns = k_window_ns});
+}
+
+std::expected<trace::tracer, std::string> open_tracer(const config::tracing_config& terms,
+                                                      const snapshot* previous, fleet_services& services) {
+  if (terms.endpoint.empty()) return trace::tracer{};
+  if (previous != nullptr && previous->config.tracing == terms) return previous->tracing;
+  config::target_config collector{.name = "tracing", .is_http = true};
+  collector.http.base_url = terms.endpoint;
+  collector.http.api_key_file = terms.token_file;
+  auto origin = upstream::make_origin(collector, trace::k_post_time, services.names, {}, nullptr);
+  if (!origin) return std::unexpected(fmt::format("tracing: {}", origin.error()));
+  std::string headers;
+  if (!(*origin)->keys.empty()) headers = "authorization: Bearer " + (*origin)->keys.front().text + "\r\n";
+  trace::resource about{.service_version = k_version, .instance = auth::random_id("")};
+  return trace::tracer{.to = std::make_shared<trace::exporter>(std::move(*origin), terms.path,
+                                                               std::move(headers), std::move(about)),
+                       .sample_share = terms.sample};
 }
 
 policy::policy_kind to_policy(std::string_view name) {
@@ -349,6 +367,9 @@ std::expected<std::shared_ptr<const snapshot>, std::string> build_snapshot(
   next->config = config;
   next->admin_key = std::move(*admin_key);
   learn_scopes(config, services.keys.ring, services.routing->scopes());
+  auto tracing = open_tracer(config.tracing, previous, services);
+  if (!tracing) return std::unexpected(tracing.error());
+  next->tracing = std::move(*tracing);
   next->retries = take_over_retries(config.failover, previous);
   next->engines = std::move(*engines);
   next->replicas = std::move(*replicas);

@@ -22,6 +22,7 @@
 #include "gateway/observe/metrics.hpp"
 #include "gateway/route/model_router.hpp"
 #include "gateway/route/services.hpp"
+#include "gateway/trace/request_trace.hpp"
 #include "gateway/upstream/engine_upstream.hpp"
 #include "gateway/upstream/http_upstream.hpp"
 #include "gateway/upstream/resolver.hpp"
@@ -54,7 +55,8 @@ struct http_replica {
 struct snapshot {
   config::gateway_config config;
   std::shared_ptr<policy::failover::share_budget> retries;  // what attempts behind the first may be
-  std::optional<auth::admin_key> admin_key;                 // nothing: who may change keys is nobody
+  trace::tracer tracing;
+  std::optional<auth::admin_key> admin_key;  // nothing: who may change keys is nobody
   std::map<std::string, std::shared_ptr<upstream::engine_upstream>, std::less<>> engines;  // by target name
   std::map<std::string, http_replica, std::less<>> replicas;                               // by target name
   std::vector<std::shared_ptr<const model_entry>> models;  // in the file's order

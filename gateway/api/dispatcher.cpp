@@ -86,6 +86,7 @@ task<void> endpoint_dispatcher::serve(http::exchange& ex) {
   const report seen = snap->config.log.access ? report::metrics_and_line : report::metrics;
   observe::request_probe probe(state_.metrics, ex, admin_ ? report::nothing : seen);
   const auto& head = ex.head();
+  if (!admin_) probe.start_trace(snap->tracing);
   if (admin_) {
     if (auto meant = admin::check_host(head, snap->config.admin_access.hosts); !meant) {
       co_await refuse(ex, probe, std::move(meant.error()), error_shape::chat);

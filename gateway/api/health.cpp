@@ -87,6 +87,8 @@ task<void> serve_metrics(request_context& context) {
   if (const auto* money = context.state.keys.money.get()) {
     more = observe::ledger_families(money->count(), money->health());
   }
+  auto spans = observe::trace_families(context.snap->tracing);
+  std::move(spans.begin(), spans.end(), std::back_inserter(more));
   auto targets = observe::target_families(standings(*context.snap));
   std::move(targets.begin(), targets.end(), std::back_inserter(more));
   http::reply reply{.content_type = "text/plain; version=0.0.4; charset=utf-8",

@@ -255,6 +255,20 @@ struct overload_config {
   friend bool operator==(const overload_config&, const overload_config&) = default;
 };
 
+// Where spans of requests go, over OTLP/HTTP.
+struct tracing_config {
+  std::string endpoint;  // https://collector:4318; empty: nowhere
+  std::string path = "/v1/traces";
+  double sample = 0.01;              // of requests that no caller decided about
+  std::filesystem::path token_file;  // sent as bearer token
+  mark at;
+
+  friend bool operator==(const tracing_config& a, const tracing_config& b) {
+    return a.endpoint == b.endpoint && a.path == b.path && a.sample == b.sample &&
+           a.token_file == b.token_file;
+  }
+};
+
 struct log_config {
   std::string level = "info";  // debug | info | warn | error
   bool access = true;          // one JSON line per request on standard error
@@ -269,6 +283,7 @@ struct gateway_config {
   auth_config auth;
   redis_config redis;
   log_config log;
+  tracing_config tracing;
   failover_config failover;
   overload_config overload;
   routing_config routing;

@@ -122,6 +122,13 @@ void read_top(map_reader& in, gateway_config& out) {
     m.choice("level", out.log.level, {"debug", "info", "warn", "error"});
     m.flag("access", out.log.access);
   });
+  in.map("tracing", [&](map_reader& m) {
+    out.tracing.at = m.at();
+    m.text("endpoint", out.tracing.endpoint);
+    m.url_path("path", out.tracing.path);
+    m.number("sample", out.tracing.sample, 0, 1);
+    m.file_path("token_file", out.tracing.token_file);
+  });
   in.map("failover", [&](map_reader& m) { read_failover(m, out.failover); });
   in.map("overload", [&](map_reader& m) { read_overload(m, out.overload); });
   in.map("routing", [&](map_reader& m) { read_routing(m, out.routing); });

@@ -36,6 +36,7 @@ class checker {
 
   std::vector<fault> run() {
     check_listeners();
+    check_tracing();
     check_targets();
     check_models();
     check_rules();
@@ -89,6 +90,17 @@ class checker {
     }
     check_file(config_.listen.tls.cert_file, config_.listen.tls.at, "tls.cert_file");
     check_file(config_.listen.tls.key_file, config_.listen.tls.at, "tls.key_file");
+  }
+
+  void check_tracing() {
+    const auto& t = config_.tracing;
+    if (t.endpoint.empty()) {
+      if (t != tracing_config()) fail(t.at, "tracing.endpoint", "is missing, as http://collector:4318");
+      return;
+    }
+    const auto url = parse_base_url(t.endpoint);
+    if (!url) fail(t.at, "tracing.endpoint", url.error());
+    check_file(t.token_file, t.at, "tracing.token_file");
   }
 
   void check_targets() {

@@ -15,6 +15,9 @@ namespace {
 const prometheus::Histogram::BucketBoundaries k_seconds{
     0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 30, 60, 120, 300};
 
+const prometheus::Histogram::BucketBoundaries k_overhead_s{2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3,
+                                                           5e-3, 1e-2, 2e-2, 5e-2, 0.1,  0.2,  0.5};
+
 prometheus::Gauge& gauge(prometheus::Registry& registry, const char* name, const char* help) {
   return prometheus::BuildGauge().Name(name).Help(help).Register(registry).Add({});
 }
@@ -71,6 +74,12 @@ metrics::metrics()
                        .Name("weir_target_load")
                        .Help("What targets last said of their load, by what")
                        .Register(*registry_)),
+      genai_(*registry_),
+      overhead_(&prometheus::BuildHistogram()
+                     .Name("weir_gateway_overhead_seconds")
+                     .Help("From a request's last byte until a target has it, but for waiting for a place")
+                     .Register(*registry_)
+                     .Add({}, k_overhead_s)),
       in_flight_(&gauge(*registry_, "weir_requests_in_flight", "Requests being answered")),
       connections_(&gauge(*registry_, "weir_connections", "Open client connections")),
       body_bytes_(&gauge(*registry_, "weir_body_bytes", "Request bodies held in memory")),
@@ -82,6 +91,7 @@ metrics::metrics()
       .Add({{"version", k_version}})
       .Set(1);
   add_route_counters();
+  for (const auto outcome : {"applied", "refused"}) reloads_.Add({{"outcome", outcome}});
   for (const auto kind : {"requests", "tokens", "budget", "never_fits", "ledger"}) {
     limit_refusals_.Add({{"kind", kind}});
   }
@@ -178,6 +188,16 @@ void metrics::request_ended(const request_numbers& n) {
   if (n.first_token_s >= 0) series.first_token->Observe(n.first_token_s);
   if (n.prompt_tokens > 0) series.prompt_tokens->Increment(static_cast<double>(n.prompt_tokens));
   if (n.completion_tokens > 0) series.completion_tokens->Increment(static_cast<double>(n.completion_tokens));
+  if (n.overhead_s >= 0) overhead_->Observe(n.overhead_s);
+  genai_.observe({.endpoint = n.endpoint,
+                  .provider = n.provider,
+                  .model = n.model,
+                  .status = n.status,
+                  .duration_s = n.duration_s,
+                  .first_token_s = n.first_token_s,
+                  .per_token_s = n.per_token_s,
+                  .prompt_tokens = n.prompt_tokens,
+                  .completion_tokens = n.completion_tokens});
 }
 
 upstream_counters metrics::upstream(const std::string& target) {

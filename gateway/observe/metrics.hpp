@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "gateway/errc.hpp"
+#include "gateway/observe/genai_metrics.hpp"
 #include "gateway/observe/route_counters.hpp"
 #include "gateway/observe/shared_counters.hpp"
 #include "gateway/observe/upstream_counters.hpp"
@@ -32,6 +33,9 @@ struct request_numbers {
   double first_token_s = -1;  // below 0: no token
   std::int64_t prompt_tokens = 0;
   std::int64_t completion_tokens = 0;
+  std::string_view provider;  // genai_metrics.hpp; empty: no target had it
+  double per_token_s = -1;    // below 0: not known
+  double overhead_s = -1;     // likewise
 };
 
 struct engine_numbers {
@@ -118,6 +122,8 @@ class metrics final {
   prometheus::Family<prometheus::Counter>& retries_;
   prometheus::Family<prometheus::Counter>& scrapes_;
   prometheus::Family<prometheus::Gauge>& target_load_;
+  genai_metrics genai_;
+  prometheus::Histogram* overhead_;
   route_counters route_;
   std::atomic<std::uint64_t> started_ = 0;
   std::mutex series_mutex_;

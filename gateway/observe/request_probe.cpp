@@ -3,6 +3,8 @@
 #include <fmt/chrono.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
+
 #include "engine/text/printable.hpp"
 #include "gateway/api/json.hpp"
 #include "gateway/observe/log.hpp"
@@ -44,6 +46,54 @@ void request_probe::first_token() {
   if (first_token_s_ < 0) first_token_s_ = seconds_since_start();
 }
 
+void request_probe::start_trace(const trace::tracer& how) {
+  const auto& fields = exchange_.head().fields;
+  const auto text = [&](std::string_view name) {
+    const auto found = fields.find({name.data(), name.size()});
+    return found == fields.end() ? std::string_view()
+                                 : std::string_view(found->value().data(), found->value().size());
+  };
+  trace_ = trace::request_trace(how, text("traceparent"), text("tracestate"));
+}
+
+void request_probe::body_read() {
+  body_read_s_ = seconds_since_start();
+}
+
+void request_probe::target_starts(double waited_s) {
+  if (overhead_s_ >= 0) return;
+  waited_s_ = waited_s;
+  overhead_s_ = std::max(0.0, seconds_since_start() - body_read_s_ - waited_s);
+}
+
+double request_probe::per_token_s(double duration_s) const {
+  if (first_token_s_ < 0 || completion_tokens_ < 2) return -1;
+  return std::max(0.0, duration_s - first_token_s_) / static_cast<double>(completion_tokens_ - 1);
+}
+
+void request_probe::end_trace(int status) {
+  if (!trace_.recorded()) return;
+  const auto operation = operation_of(endpoint_);
+  if (!operation.empty()) trace_.add("gen_ai.operation.name", std::string(operation));
+  if (!provider_.empty()) trace_.add("gen_ai.provider.name", std::string(provider_));
+  if (model_ != "none") trace_.add("gen_ai.request.model", model_);
+  if (prompt_tokens_ > 0) trace_.add("gen_ai.usage.input_tokens", prompt_tokens_);
+  if (completion_tokens_ > 0) trace_.add("gen_ai.usage.output_tokens", completion_tokens_);
+  if (cached_tokens_ >= 0) trace_.add("gen_ai.usage.cache_read.input_tokens", cached_tokens_);
+  if (first_token_s_ >= 0) trace_.add("gen_ai.response.time_to_first_chunk", first_token_s_);
+  trace_.add("http.response.status_code", static_cast<std::int64_t>(status));
+  trace_.add("weir.request_id", std::string(exchange_.request_id()));
+  if (!key_.empty()) trace_.add("weir.key", key_);
+  if (!target_.empty()) trace_.add("weir.target", target_);
+  if (!evidence_.empty()) trace_.add("weir.evidence", std::string(evidence_));
+  if (predicted_tokens_ > 0) trace_.add("weir.predicted_cached_tokens", predicted_tokens_);
+  if (cost_usd_ >= 0) trace_.add("weir.cost_usd", cost_usd_);
+  trace_.add("weir.waited_s", waited_s_);
+  std::string name(operation.empty() ? endpoint_ : operation);
+  if (model_ != "none") name += ' ' + model_;
+  trace_.ended(std::move(name), outcome_);
+}
+
 request_probe::~request_probe() {
   if (report_ == report::nothing) return;
   if (const auto* why = exchange_.cut_for()) outcome_ = info(why->code).code;
@@ -56,7 +106,12 @@ request_probe::~request_probe() {
                           .duration_s = duration_s,
                           .first_token_s = first_token_s_,
                           .prompt_tokens = prompt_tokens_,
-                          .completion_tokens = completion_tokens_});
+                          .completion_tokens = completion_tokens_,
+                          .provider = provider_,
+                          .per_token_s = per_token_s(duration_s),
+                          .overhead_s = overhead_s_});
+  const auto trace_id = trace_.id();
+  end_trace(status);
   if (report_ != report::metrics_and_line) return;
   std::string line = fmt::format(R"({{"time":"{}","request_id":)", now_utc());
   append_text(line, exchange_.request_id());
@@ -66,6 +121,8 @@ request_probe::~request_probe() {
   for (const auto& [name, value] : {std::pair<std::string_view, std::string_view>{"key", key_},
                                     {"model", model_},
                                     {"target", target_},
+                                    {"evidence", evidence_},
+                                    {"trace_id", trace_id},
                                     {"error", outcome_},
                                     {"detail", detail_}}) {
     if (value.empty()) continue;
@@ -75,6 +132,9 @@ request_probe::~request_probe() {
   if (attempts_ > 1) line += fmt::format(R"(,"attempts":{})", attempts_);
   line += fmt::format(R"(,"duration_ms":{:.1f})", duration_s * 1e3);
   if (first_token_s_ >= 0) line += fmt::format(R"(,"ttft_ms":{:.1f})", first_token_s_ * 1e3);
+  if (overhead_s_ >= 0) line += fmt::format(R"(,"overhead_ms":{:.3f})", overhead_s_ * 1e3);
+  if (waited_s_ > 0) line += fmt::format(R"(,"waited_ms":{:.1f})", waited_s_ * 1e3);
+  if (predicted_ttft_s_ >= 0) line += fmt::format(R"(,"predicted_ttft_ms":{:.1f})", predicted_ttft_s_ * 1e3);
   if (predicted_tokens_ > 0) line += fmt::format(R"(,"predicted_cached_tokens":{})", predicted_tokens_);
   if (cached_tokens_ >= 0) line += fmt::format(R"(,"cached_tokens":{})", cached_tokens_);
   if (cost_usd_ >= 0) line += fmt::format(R"(,"cost_usd":{:.9f})", cost_usd_);

@@ -9,6 +9,7 @@
 
 #include "gateway/http/exchange.hpp"
 #include "gateway/observe/metrics.hpp"
+#include "gateway/trace/request_trace.hpp"
 
 namespace weir::gateway::observe {
 
@@ -37,6 +38,19 @@ class request_probe final {
     cost_usd_ = usd;
     unpriced_ = unpriced;
   }
+  // Before any other; `how` outlives the probe.
+  void start_trace(const trace::tracer& how);
+  trace::request_trace& trace() noexcept { return trace_; }
+  void set_provider(std::string_view name) { provider_ = name; }  // a constant
+  // All that the client sends is here; what is spent from now until a target has it is ours, but for
+  // `waited_s`.
+  void body_read();
+  void target_starts(double waited_s);
+  // Why it went where it went: constants and what was predicted.
+  void set_decision(std::string_view evidence, double ttft_s) {
+    evidence_ = evidence;
+    predicted_ttft_s_ = ttft_s;
+  }
   void set_attempts(int count) { attempts_ = count; }
   void set_estimated() { estimated_ = true; }  // set aside by the prompt's bytes, for want of a tokenizer
   void set_cached(std::int64_t tokens) { cached_tokens_ = tokens; }  // -1: the target does not say
@@ -46,11 +60,20 @@ class request_probe final {
 
  private:
   double seconds_since_start() const;
+  double per_token_s(double duration_s) const;  // below 0: not known
+  void end_trace(int status);
 
   metrics& metrics_;
   const http::exchange& exchange_;
   report report_;
   std::chrono::steady_clock::time_point start_;
+  trace::request_trace trace_;
+  std::string_view provider_;
+  std::string_view evidence_;
+  double predicted_ttft_s_ = -1;
+  double body_read_s_ = 0;  // since the start
+  double overhead_s_ = -1;  // below 0: no target got it
+  double waited_s_ = 0;
   std::string_view endpoint_ = "none";
   std::string_view outcome_;
   std::string detail_;

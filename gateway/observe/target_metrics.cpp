@@ -88,6 +88,23 @@ std::vector<prometheus::MetricFamily> result_families(const std::vector<target_s
 
 }  // namespace
 
+std::vector<prometheus::MetricFamily> trace_families(const trace::tracer& of) {
+  if (!of.to) return {};
+  prometheus::MetricFamily out{.name = "weir_trace_spans_total",
+                               .help = "Spans of requests, by whether the collector took them",
+                               .type = prometheus::MetricType::Counter,
+                               .metric = {}};
+  const auto& counts = of.to->counts();
+  for (const auto& [outcome, count] :
+       {std::pair{"sent", counts.sent.load()}, {"dropped", counts.dropped.load()}}) {
+    prometheus::ClientMetric metric;
+    metric.label = {{"outcome", outcome}};
+    metric.counter.value = static_cast<double>(count);
+    out.metric.push_back(std::move(metric));
+  }
+  return {out};
+}
+
 std::vector<prometheus::MetricFamily> target_families(const std::vector<target_standing>& targets) {
   struct column {
     const char* name;

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "gateway/trace/request_trace.hpp"
 #include "policy/accounts.hpp"
 #include "policy/outcomes.hpp"
 
@@ -26,6 +27,9 @@ struct target_standing {
   std::uint64_t kept_for_replication = 0;
   std::array<policy::outcome_estimator::totals, policy::k_request_classes> results;
 };
+
+// What became of spans. Empty where there are none.
+std::vector<prometheus::MetricFamily> trace_families(const trace::tracer& of);
 
 std::vector<prometheus::MetricFamily> target_families(const std::vector<target_standing>& targets);
 

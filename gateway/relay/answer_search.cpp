@@ -146,6 +146,8 @@ void answer_search::show(const route::attempt& at) {
   auto& probe = request_.context.probe;
   probe.set_target(std::string(at.choice().name));
   probe.set_predicted_reuse(at.choice().prefix.reusable_tokens);
+  probe.set_decision(policy::to_text(at.choice().prefix.from), at.choice().ttft_s);
+  probe.set_provider(at.target().provider());
 }
 
 answer answer_search::take_winner(int id) {
@@ -159,8 +161,9 @@ answer answer_search::take_winner(int id) {
   if (auto* const lost = is_beside ? &main_ : beside_.get()) {
     lost->response.reset();
     lost->attempt.reset();
+    lost->span = {};
   }
-  return {std::move(*won.attempt), std::move(won.response), won.first, won.limits};
+  return {std::move(*won.attempt), std::move(won.response), won.first, won.limits, std::move(won.span)};
 }
 
 bool answer_search::runs_beside(const course_state& on) const noexcept {
@@ -205,6 +208,10 @@ task<answer_search::action> answer_search::race(action begun) {
 task<answer_search::action> answer_search::try_target(course_state& on) {
   auto& target = on.attempt->target();
   auto& ticket = request_.ticket;
+  auto& probe = request_.context.probe;
+  on.span =
+      probe.trace().begin_attempt(fmt::format("attempt {}", request_.entry.name), on.attempt->choice().name);
+  probe.target_starts(on.attempt->waited_s());
   on.limits = target.limits(general_);
   const auto deadline = std::min(deadline_, steady_clock::now() + part_of(request_, on.limits));
   upstream::dispatch dispatch{
@@ -214,12 +221,14 @@ task<answer_search::action> answer_search::try_target(course_state& on) {
       .request_id = request_.context.exchange.request_id(),
       .members = on.attempt->members(),
       .output_tokens_max = request_.output_tokens_max,
+      .trace_lines = probe.trace().header_lines(),
       .deadline = deadline,
       .may_move = router_.targets().size() > 1 && plan_.begun() < attempts_max_,
       .sent = ticket.sending(request_.entry.prices[on.attempt->target_index()], on.as)};
   on.attempt->starts();
   auto started = co_await target.start(std::move(dispatch));
   if (!started && started.error().how == ending::no_place) {
+    on.span.ended("no_place");
     on.attempt.reset();
     co_return plan_.unplaced(on.id);
   }
@@ -284,6 +293,7 @@ answer_search::action answer_search::failed(course_state& on, upstream::attempt_
   const bool has_other_key = traits.takes_key_out && on.response && on.response->key_refused();
   request_.context.state.metrics.route().failures[static_cast<std::size_t>(kind)]->Increment();
   failure_ = std::move(failure);
+  on.span.ended(policy::failover::to_text(kind));
   on.response.reset();
   on.attempt.reset();
   auto next = plan_.failed(on.id, kind, after_ns, at_ns, has_other_key);

@@ -31,6 +31,7 @@ struct answer {
   std::unique_ptr<upstream::response> response;
   std::string_view first;  // its first piece
   upstream::time_limits limits;
+  trace::attempt_span span;
 };
 
 // How a request ends that nobody answered.
@@ -56,6 +57,7 @@ class answer_search final {
     std::unique_ptr<upstream::response> response;
     std::string_view first;
     upstream::time_limits limits;
+    trace::attempt_span span;
   };
 
   task<action> pick(course_state& to);

@@ -32,6 +32,7 @@ void append(http::header_list& to, http::header_list more) {
 struct passage {
   limits::ticket& ticket;
   route::attempt& attempt;
+  trace::attempt_span& span;
 };
 
 void note_usage(api::request_context& context, const upstream::response& response, passage& through) {
@@ -46,6 +47,7 @@ task<void> pump_body(api::request_context& context, upstream::response& response
   const auto& head = response.head();
   note_usage(context, response, through);
   through.attempt.finished(response.usage(), false);
+  through.span.ended();
   http::reply reply{.status = head.status,
                     .content_type = head.content_type,
                     .body = response.take_body(),
@@ -95,6 +97,7 @@ task<void> pump_stream(api::request_context& context, upstream::response& respon
   result<std::string_view> piece = first;
   context.probe.first_token();
   through.attempt.first_token();
+  through.span.first_token();
   // What holds if the client leaves: this coroutine then unwinds at any await below, without another line of
   // it running.
   context.probe.set_outcome(info(errc::client_gone).code);
@@ -112,7 +115,9 @@ task<void> pump_stream(api::request_context& context, upstream::response& respon
     note_usage(context, response, through);
   }
   if (piece) through.attempt.finished(response.usage(), true);
+  if (piece && sent) through.span.ended();
   if (!piece) through.attempt.failed(effect_of(response.failure()));
+  if (!piece) through.span.ended(info(piece.error().code).code);
   if (!sent || !piece) {
     const error e = sent ? piece.error() : sent.error();
     co_await break_stream(context, e, response.error_sent());
@@ -207,7 +212,7 @@ task<void> relay_admitted(api::request_context& context, std::shared_ptr<const a
     co_await give_up(context, std::move(found.error()), ticket);
     co_return;
   }
-  passage through{ticket, found->attempt};
+  passage through{ticket, found->attempt, found->span};
   auto& response = *found->response;
   if (context.said_as_asked != nullptr) *context.said_as_asked = response.head().said_as_asked;
   if (response.head().events) {
@@ -273,7 +278,9 @@ task<result<std::string>> read_json_body(api::request_context& context, std::siz
   }
   const auto general = static_cast<std::size_t>(context.snap->config.limits.body_bytes);
   const auto limit = limit_bytes == 0 ? general : limit_bytes;
-  co_return co_await context.exchange.read_body(limit);
+  auto body = co_await context.exchange.read_body(limit);
+  context.probe.body_read();
+  co_return body;
 }
 
 task<void> refuse(api::request_context& context, const error& e, http::header_list headers) {

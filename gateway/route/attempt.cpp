@@ -34,6 +34,7 @@ attempt::attempt(attempt&& other) noexcept
       contract_(other.contract_),
       starting_(other.starting_),
       told_(other.told_),
+      waited_s_(other.waited_s_),
       begun_(other.begun_),
       first_(other.first_),
       hint_units_(std::move(other.hint_units_)) {}

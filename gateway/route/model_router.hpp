@@ -90,6 +90,8 @@ class attempt final {
   // What the request's body tells the target besides what the client wrote.
   std::span<const api::body_member> members() const noexcept { return members_; }
 
+  double waited_s() const noexcept { return waited_s_; }  // for a place
+
   void starts();  // right before upstream::start()
   void first_token();
   // The answer is whole; `streamed`: its tokens came one by one.
@@ -109,6 +111,7 @@ class attempt final {
   policy::latency_contract contract_;
   bool starting_ = true;
   bool told_ = false;  // how it ended
+  double waited_s_ = 0;
   std::chrono::steady_clock::time_point begun_;
   std::optional<std::chrono::steady_clock::time_point> first_;
   std::vector<std::uint32_t> hint_units_;

@@ -193,6 +193,7 @@ task<result<model_router::placing>> model_router::place(const api::generation_ca
   const waiting_place held(*this, w);
   place_waiting();
   decided();
+  const auto waits_since = steady_clock::now();
   const auto cancellation = co_await asio::this_coro::cancellation_state;
   for (bool counted = false;; counted = true) {
     std::optional<placing> found;
@@ -205,6 +206,8 @@ task<result<model_router::placing>> model_router::place(const api::generation_ca
     }
     if (found) {
       if (*found) (*found)->tell_index();
+      if (*found && counted)
+        (*found)->waited_s_ = std::chrono::duration<double>(steady_clock::now() - waits_since).count();
       co_return std::move(*found);
     }
     if (!counted) shared_.counters().waited->Increment();

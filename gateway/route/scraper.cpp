@@ -15,10 +15,7 @@
 
 #include "gateway/route/load_metrics.hpp"
 #include "gateway/task_group.hpp"
-#include "gateway/upstream/client_pool.hpp"
-#include "gateway/upstream/dial.hpp"
-#include "gateway/upstream/http_exchange.hpp"
-#include "gateway/upstream/reply_reader.hpp"
+#include "gateway/upstream/side_call.hpp"
 #include "gateway/version.hpp"
 
 namespace weir::gateway::route {
@@ -26,9 +23,6 @@ namespace weir::gateway::route {
 namespace {
 
 using clock = std::chrono::steady_clock;
-using upstream::held_link;
-using upstream::read_outcome;
-using upstream::reply_start;
 using read_result = std::expected<load_report, std::string>;
 
 // Replicas that were started together are not asked together for ever.
@@ -57,44 +51,12 @@ struct followed {
   }
 };
 
-using answered = std::pair<held_link, reply_start>;
-
-// A pooled connection that was closed in the meantime is replaced, once.
-task<std::expected<answered, std::string>> ask(const followed& f, io_executor executor,
-                                               clock::time_point deadline) {
-  const auto& at = f.target.at;
-  held_link link(upstream::client_pool::of(executor).take(*at));
-  if (link) {
-    auto reply = co_await upstream::exchange_heads(*link, at, f.head, k_no_body, deadline);
-    if (reply) co_return answered(std::move(link), std::move(*reply));
-    if (!reply.error().stale) co_return std::unexpected(std::move(reply.error().why.message));
-  }
-  auto dialed = co_await upstream::dial(at, deadline);
-  if (!dialed) co_return std::unexpected(std::move(dialed.error().message));
-  link = held_link(std::move(*dialed));
-  auto reply = co_await upstream::exchange_heads(*link, at, f.head, k_no_body, deadline);
-  if (reply) co_return answered(std::move(link), std::move(*reply));
-  co_return std::unexpected(std::move(reply.error().why.message));
-}
-
-task<read_result> scrape(const followed& f, io_executor executor) {
+task<read_result> scrape(const followed& f) {
   const auto deadline = clock::now() + std::min(f.target.interval, k_scrape_time_max);
-  auto reply = co_await ask(f, executor, deadline);
+  auto reply = co_await upstream::call_aside(f.target.at, f.head, k_no_body, deadline, k_metrics_bytes_max);
   if (!reply) co_return std::unexpected(std::move(reply.error()));
-  auto& [link, start] = *reply;
-  if (start.status != 200) co_return std::unexpected(fmt::format("it answered {}", start.status));
-  upstream::reply_reader reader(std::move(link), start, f.target.at);
-  std::string body;
-  while (true) {
-    std::string_view piece;
-    const auto outcome = co_await reader.next(deadline, k_metrics_bytes_max, piece);
-    if (outcome == read_outcome::end) break;
-    if (outcome == read_outcome::timeout) co_return std::unexpected("it did not answer in time");
-    if (outcome == read_outcome::broken) co_return std::unexpected(fmt::format("it {}", reader.why()));
-    if (piece.size() > k_metrics_bytes_max - body.size()) co_return std::unexpected("it says too much");
-    body.append(piece);
-  }
-  const auto load = read_load(body);
+  if (reply->status != 200) co_return std::unexpected(fmt::format("it answered {}", reply->status));
+  const auto load = read_load(reply->body);
   if (!load) co_return std::unexpected("it says nothing of load in names that are known");
   co_return *load;
 }
@@ -184,7 +146,7 @@ task<void> scraper::impl::poll(std::shared_ptr<followed> f) {
     const auto begun = clock::now();
     read_result read;
     try {
-      read = co_await scrape(*f, executor);
+      read = co_await scrape(*f);
     } catch (const boost::system::system_error& e) {
       if (e.code() == asio::error::operation_aborted) throw;
       read = std::unexpected(std::string(e.what()));

@@ -120,6 +120,8 @@ class embedded final : public engine_upstream {
     }
   }
 
+  std::string_view provider() const noexcept override { return "weir"; }
+
   policy::target_view view() const noexcept override {
     return {.name = name_,
             .kind = policy::target_kind::engine,

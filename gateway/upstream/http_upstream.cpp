@@ -8,6 +8,7 @@
 
 #include "gateway/api/body_edit.hpp"
 #include "gateway/http/syntax.hpp"
+#include "gateway/observe/genai_metrics.hpp"
 #include "gateway/upstream/client_pool.hpp"
 #include "gateway/upstream/dial.hpp"
 #include "gateway/upstream/dialect.hpp"
@@ -54,6 +55,10 @@ class http_upstream final : public upstream {
             .forced_tools = config.forced_tools};
   }
 
+  std::string_view provider() const noexcept override {
+    return observe::provider_of(target_->config.dialect);
+  }
+
   time_limits limits(const time_limits& general) const noexcept override {
     const auto& config = target_->config;
     return {.whole = or_general(config.request_timeout_ms, general.whole),
@@ -81,7 +86,7 @@ class http_upstream final : public upstream {
     }
     const auto* as_asked = said_as_asked(dialect_, call);
     const std::string& body = *said ? **said : as_asked != nullptr ? *as_asked : call.body;
-    const std::string head = format_head(call, key, request.request_id, body.size());
+    const std::string head = format_head(call, key, request, body.size());
     const auto how = request.may_move ? patience::while_alive : patience::until_deadline;
     const io_executor executor = co_await asio::this_coro::executor;
     bool nobody_asks = false;
@@ -172,14 +177,15 @@ class http_upstream final : public upstream {
     return reply || reply.error().outcome == attempt_outcome::timeout;
   }
 
-  std::string format_head(const api::generation_call& call, const upstream_key* key,
-                          std::string_view request_id, std::size_t body_bytes) const {
+  std::string format_head(const api::generation_call& call, const upstream_key* key, const dispatch& request,
+                          std::size_t body_bytes) const {
     std::string out = fmt::format("POST {}{} HTTP/1.1\r\n{}", target_->url.path,
                                   path_of(dialect_, call.facts.asks), fixed_head_);
     out += version_lines(dialect_, call);
+    out += request.trace_lines;
     if (key != nullptr) out += credential_lines(dialect_, key->text);
     fmt::format_to(std::back_inserter(out), "accept: {}\r\nx-request-id: {}\r\ncontent-length: {}\r\n\r\n",
-                   call.stream ? "text/event-stream" : "application/json", request_id, body_bytes);
+                   call.stream ? "text/event-stream" : "application/json", request.request_id, body_bytes);
     return out;
   }
 

@@ -97,6 +97,7 @@ struct dispatch {
   std::string_view request_id;  // outlives the response
   std::span<const api::body_member> members;  // that the body carries to a replica; outlive the response
   std::int64_t output_tokens_max = 0;         // of a choice, where the body does not bound it; 0: as it is
+  std::string_view trace_lines;               // header lines that take the request's trace there
   time_point deadline;                        // of start() and, for a stream, of its first content
   bool may_move = false;  // another target could serve it: one that hangs is not waited for
   // Outlives start(). True from when the target may work at the request; false again where it was not reached
@@ -109,6 +110,8 @@ class upstream {
   virtual ~upstream() = default;
 
   virtual policy::target_view view() const noexcept = 0;
+  // gen_ai.provider.name of it; a literal.
+  virtual std::string_view provider() const noexcept = 0;
   // What holds for this target where the gateway's own limits are `general`.
   virtual time_limits limits(const time_limits& general) const noexcept { return general; }
 
