@@ -197,9 +197,12 @@ void judge(const inputs& in, const std::optional<balance>& b, outcome& out) {
   const double requests = *in.traffic.requests_per_hour;
   out.what = answer::api_no_traffic;
   if (requests <= 0) return;
-  out.what = answer::api_does_not_fit;
+  const bool has_alternative = out.isolated && out.isolated->share < 1;
+  out.what = has_alternative ? answer::api_does_not_fit : answer::nothing_serves;
   const bool fits = out.operations.memory && out.operations.memory->fits;
   if (!fits || (!out.own->carries && !out.own->cost_needed)) return;
+  out.what = answer::nothing_may_leave;
+  if (!has_alternative) return;
   const auto& own = out.own->carries ? out.own->cost : *out.own->cost_needed;
   out.what = answer::neither;
   if (!own.per_accepted && !out.api->per_accepted) return;

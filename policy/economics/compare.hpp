@@ -78,8 +78,10 @@ enum class answer : std::uint8_t {
   api_does_not_fit,  // a replica cannot hold the model, or no number of replicas carries the load
   api_cheaper,
   self_host_cheaper,
-  equal,    // to the nano-dollar
-  neither,  // no side gives an accepted result
+  equal,              // to the nano-dollar
+  neither,            // no side gives an accepted result
+  nothing_may_leave,  // so there is no API to compare with
+  nothing_serves,     // nothing may leave, and it does not fit here
 };
 
 struct outcome {
