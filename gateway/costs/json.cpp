@@ -98,6 +98,30 @@ std::string isolation_json(const isolation& isolated) {
                      isolated.replicas ? fmt::format("{}", *isolated.replicas) : "null");
 }
 
+std::string maybe(const std::optional<double>& value) {
+  return value ? number(*value) : "null";
+}
+
+// What --live may have replaced.
+std::string inputs_json(const inputs& in) {
+  const auto& traffic = in.traffic;
+  const bool one_kind = traffic.kinds.size() == 1;
+  return fmt::format(
+      R"({{"requests_per_hour":{},"peak_to_mean":{},"local_only_share":{},"prompt_tokens":{},)"
+      R"("output_tokens":{},"own_hit_rate":{},"own_accepted_share":{},"api_hit_rate":{},)"
+      R"("api_accepted_share":{}}})",
+      maybe(traffic.requests_per_hour), maybe(traffic.peak_to_mean), maybe(traffic.local_only_share),
+      one_kind ? maybe(traffic.kinds.front().prompt_tokens) : "null",
+      one_kind ? maybe(traffic.kinds.front().output_tokens) : "null", maybe(in.self_host.hit_rate),
+      maybe(in.self_host.accepted_share), maybe(in.api.hit_rate), maybe(in.api.accepted_share));
+}
+
+std::string live_json(const report& r) {
+  std::string taken;
+  for (const auto& text : r.taken) taken += (taken.empty() ? "" : ",") + quoted(text);
+  return fmt::format(R"({{"from":{},"taken":[{}]}})", quoted(r.live), taken);
+}
+
 }  // namespace
 
 std::string to_json(const report& r) {
@@ -105,6 +129,8 @@ std::string to_json(const report& r) {
   std::string json =
       fmt::format(R"({{"verdict":{{"side":"{}","reason":"{}","text":{}}},"source":{})", side_of(out.what),
                   reason_of(out.what), quoted(verdict(r.in, out)), quoted(r.source));
+  json += R"(,"inputs":)" + inputs_json(r.in);
+  json += R"(,"live":)" + (r.live.empty() ? "null" : live_json(r));
   json += R"(,"missing":)" + list_of(r, false);
   json += fmt::format(R"(,"own":{{"name":{},"cost":{},"fleet":{}}})", quoted(r.in.self_host.name),
                       out.own ? side(out.own->cost) : "null", out.own ? fleet_json(*out.own) : "null");

@@ -53,6 +53,10 @@ std::vector<amount_row> amount_rows(const outcome& out) {
 
 std::vector<section> sections(const report& r) {
   std::vector<section> out;
+  if (!r.live.empty()) {
+    auto& lines = out.emplace_back(section{"FROM LIVE TRAFFIC", {{"seen by", r.live}}}).lines;
+    for (const auto& text : r.taken) lines.push_back({"", text});
+  }
   if (!r.out.missing.empty()) out.push_back({"MISSING INPUTS", missing_lines(r.out)});
   out.push_back({"FLEET", fleet_lines(r.in, r.out)});
   out.push_back({"BREAK-EVEN", break_even_lines(r.in, r.out)});

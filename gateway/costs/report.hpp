@@ -11,9 +11,11 @@
 namespace weir::gateway::costs {
 
 struct report {
-  std::string source;  // file, and what --live took from where
+  std::string source;  // the file
   policy::economics::inputs in;
   policy::economics::outcome out;
+  std::string live;                // where --live took inputs from; empty: it did not
+  std::vector<std::string> taken;  // what it took
 };
 
 // `lines`: of the plot and everything else; ends with a line feed.

@@ -116,6 +116,7 @@ task<answer_search::action> answer_search::pick() {
   auto& probe = request_.context.probe;
   probe.set_target(std::string(attempt_->choice().name));
   probe.set_predicted_reuse(attempt_->choice().prefix.reusable_tokens);
+  probe.set_attempt(plan_.begun() + 1, router_.targets()[attempt_->target_index()].state->hosted());
   const auto context_tokens = attempt_->target().view().context_tokens;
   co_return plan_.placed(attempt_->target_index(), context_tokens, now_ns());
 }
