@@ -88,15 +88,25 @@ std::string axes(const canvas& at) {
                            (k_left + right) / 2, k_height - 12);
 }
 
-std::string curve_path(const canvas& at, bool of_own) {
-  std::string path;
+std::string path_of(std::string_view moves, std::string_view colour) {
+  return fmt::format(R"(<path d="{}" fill="none" stroke="{}" stroke-width="2"/>)", moves, colour);
+}
+
+std::string own_curve(const canvas& at) {
+  std::string moves;
   for (const auto& point : at.c.points) {
-    if (of_own && !point.own_usd) continue;
-    path += fmt::format("{}{:.1f} {:.1f}", path.empty() ? "M" : "L", at.x(point.requests_per_hour),
-                        at.y(of_own ? *point.own_usd : point.api_usd));
+    if (!point.own_usd) continue;
+    moves += fmt::format("{}{:.1f} {:.1f}", moves.empty() ? "M" : "L", at.x(point.requests_per_hour),
+                         at.y(*point.own_usd));
   }
-  return fmt::format(R"(<path d="{}" fill="none" stroke="{}" stroke-width="2"/>)", path,
-                     of_own ? k_own_colour : k_api_colour);
+  return path_of(moves, k_own_colour);
+}
+
+// The same at any load.
+std::string api_curve(const canvas& at) {
+  return path_of(
+      fmt::format("M{:.1f} {:.1f}H{:.1f}", k_left, at.y(at.c.points.front().api_usd), k_width - k_right),
+      k_api_colour);
 }
 
 std::string marker(const canvas& at, double load, std::string_view label, double row) {
@@ -114,7 +124,7 @@ std::string plot(const report& r) {
   auto svg = fmt::format(R"(<h2>Cost of an accepted result by load</h2>)"
                          R"(<svg viewBox="0 0 {} {}" role="img" aria-label="cost by load">)",
                          k_width, k_height);
-  svg += axes(at) + curve_path(at, false) + curve_path(at, true);
+  svg += axes(at) + api_curve(at) + own_curve(at);
   svg += marker(at, r.in.traffic.requests_per_hour.value_or(0), "given load", 0);
   if (r.out.even && r.out.even->first_load.what == crossing::kind::at) {
     svg += marker(at, r.out.even->first_load.value, "break-even, first", 1);
