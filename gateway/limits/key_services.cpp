@@ -8,6 +8,7 @@
 
 #include "gateway/auth/private_file.hpp"
 #include "gateway/config/redis_url.hpp"
+#include "gateway/ledger/label_clock.hpp"
 #include "gateway/observe/metrics.hpp"
 #include "gateway/shared/hub.hpp"
 
