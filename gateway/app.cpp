@@ -100,6 +100,7 @@ void run_until_told(const sigset_t& signals, api::server_state& state, http::ser
     reload.sweep();
     routing.sweep();
     state.keys.rates.tick();
+    state.keys.tick_traffic();
     if (signal == SIGHUP) {
       const bool applied = reload.run();
       const auto tls = applied ? server.reload_tls(0) : std::expected<void, std::string>{};

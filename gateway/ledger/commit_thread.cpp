@@ -17,10 +17,11 @@ struct overloaded : F... {
 };
 
 done callback_of(operation& any) {
-  return std::visit(overloaded{[](void_operation&) { return done(); },
-                               [](reserve_operation& op) { return std::move(op.ok); },
-                               [](auto& op) { return std::move(op.committed); }},
-                    any);
+  return std::visit(
+      overloaded{[](void_operation&) { return done(); }, [](traffic_operation&) { return done(); },
+                 [](reserve_operation& op) { return std::move(op.ok); },
+                 [](auto& op) { return std::move(op.committed); }},
+      any);
 }
 
 bool is_refused(const operation& any) {
@@ -57,6 +58,7 @@ class undo final {
     told_.add(std::move(op.committed), {});
   }
   void take(void_operation& op) { kept_.push_back(op); }
+  void take(traffic_operation& op) { kept_.push_back(std::move(op)); }
   void take(auto& put) { told_.add(std::move(put.committed), std::unexpected(reason_)); }
 
   book& live_;
@@ -177,6 +179,7 @@ bool ledger::impl::reopen() {
     fail(loaded.error());
     return false;
   }
+  loaded->traffic.clear();  // memory is ahead of it
   durable = journal(std::move(*loaded));
   durable.restore_records(keys, tenants);
   return true;

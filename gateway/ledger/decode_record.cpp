@@ -130,6 +130,22 @@ std::optional<any_record> read_tenant(byte_reader& key, byte_reader& in) {
   return whole(key, in, std::move(r));
 }
 
+std::optional<any_record> read_traffic_row(byte_reader& key, byte_reader& in) {
+  traffic_row r;
+  r.key.hour = key.ordered<hour_number>();
+  r.key.model = key.bytes(key.ordered<std::uint16_t>(k_text_bytes_max));
+  if (key.left() > k_text_bytes_max) return std::nullopt;
+  r.key.target = key.bytes(key.left());
+  auto& c = r.counts;
+  c.hosted = in.flag();
+  for (auto* count : {&c.requests, &c.accepted, &c.failed, &c.retried, &c.local_only, &c.prompt_tokens,
+                      &c.known_tokens, &c.cached_tokens, &c.output_tokens, &c.cost, &c.first_s, &c.last_s}) {
+    *count = in.number<std::int64_t>();
+  }
+  if (r.key.model.empty()) return std::nullopt;
+  return whole(key, in, std::move(r));
+}
+
 }  // namespace
 
 std::optional<any_record> decode(std::string_view key, std::string_view value) {
@@ -155,6 +171,8 @@ std::optional<any_record> decode(std::string_view key, std::string_view value) {
       return read_key(rest, in);
     case tag::tenant:
       return read_tenant(rest, in);
+    case tag::traffic:
+      return read_traffic_row(rest, in);
   }
   return std::nullopt;
 }

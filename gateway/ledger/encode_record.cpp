@@ -95,6 +95,22 @@ change of(const auth::tenant_record& r) {
   return sealed(key_of(tag::tenant, r.name), out);
 }
 
+std::string traffic_key_bytes(const traffic_key& at) {
+  auto key = key_of(tag::traffic);
+  append_ordered(key, at.hour);
+  append_ordered(key, static_cast<std::uint16_t>(at.model.size()));
+  return key.append(at.model).append(at.target);
+}
+
+change of(const traffic_row& r) {
+  const auto& c = r.counts;
+  byte_writer out;
+  out.flag(c.hosted).number(c.requests).number(c.accepted).number(c.failed).number(c.retried);
+  out.number(c.local_only).number(c.prompt_tokens).number(c.known_tokens).number(c.cached_tokens);
+  out.number(c.output_tokens).number(c.cost).number(c.first_s).number(c.last_s);
+  return sealed(traffic_key_bytes(r.key), out);
+}
+
 change erased(std::string key) {
   return {.key = std::move(key), .value = std::nullopt};
 }
@@ -139,6 +155,10 @@ change erase_tenant_record(std::string_view name) {
   return erased(key_of(tag::tenant, name));
 }
 
+change erase_traffic_record(const traffic_key& key) {
+  return erased(traffic_key_bytes(key));
+}
+
 bool is_storable(const auth::key_record& r) {
   const auto& t = r.terms;
   const auto& l = t.limits;
@@ -152,6 +172,10 @@ bool is_storable(const auth::key_record& r) {
 
 bool is_storable(const auth::tenant_record& r) {
   return fits(r.name, 1, k_text_bytes_max) && r.weight >= 1;
+}
+
+bool is_storable(const traffic_row& r) {
+  return fits(r.key.model, 1, k_text_bytes_max) && fits(r.key.target, 0, k_text_bytes_max) && r.key.hour >= 0;
 }
 
 }  // namespace weir::gateway::ledger

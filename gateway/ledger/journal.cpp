@@ -41,6 +41,11 @@ void journal::apply(erase_key_operation& op) {
   if (now_.keys.erase(op.id) != 0) changes_.push_back(erase_key_record(op.id));
 }
 
+void journal::apply(traffic_operation& op) {
+  for (const auto& row : op.change.written) changes_.push_back(encode(row));
+  for (const auto& key : op.change.erased) changes_.push_back(erase_traffic_record(key));
+}
+
 void journal::ended(reservation_id id, const reservation_record& was) {
   changes_.push_back(erase_reservation(id));
   accounts_.insert(was.account);

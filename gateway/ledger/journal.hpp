@@ -28,6 +28,7 @@ struct contents {
   key_table keys;
   tenant_table tenants;
   std::deque<stored_charge> charged;  // by place
+  traffic_table traffic;              // as found; the journal itself keeps none of it
 };
 
 struct reserve_operation {
@@ -58,8 +59,13 @@ struct erase_key_operation {
   done committed;
 };
 
+// Rows as they shall be, whole.
+struct traffic_operation {
+  traffic_sum::change change;
+};
+
 using operation = std::variant<reserve_operation, settle_operation, void_operation, put_key_operation,
-                               put_tenant_operation, erase_key_operation>;
+                               put_tenant_operation, erase_key_operation, traffic_operation>;
 
 class journal final {
  public:
@@ -84,6 +90,7 @@ class journal final {
   void apply(put_key_operation&);
   void apply(put_tenant_operation&);
   void apply(erase_key_operation&);
+  void apply(traffic_operation&);
   void ended(reservation_id, const reservation_record&);
   void append_charge(charged_reservation);
   std::vector<change> finish(const moment&);

@@ -9,6 +9,8 @@ namespace weir::gateway::ledger {
 
 namespace {
 
+constexpr std::int64_t k_seconds_per_hour = 3600;
+
 std::vector<past_window> past_of(const window_list& windows, std::string (*label)(std::int32_t)) {
   std::vector<past_window> out;
   for (const auto& window : windows.all()) {
@@ -83,6 +85,7 @@ ledger::impl::impl(settings with, std::unique_ptr<store> opened, contents on_dis
       live(on_disk.sums),
       keys(on_disk.keys),
       tenants(on_disk.tenants),
+      traffic(std::move(on_disk.traffic)),
       durable(std::move(on_disk)) {
   for (const auto& charge : durable.on_disk().charged) charged.push_back(charge.record);
   std::reverse(charged.begin(), charged.end());
@@ -231,6 +234,24 @@ spend_history ledger::history(const std::string& account) const {
   return {.days = past_of(found->days, day_label),
           .months = past_of(found->months, month_label),
           .spent = found->sums.spent};
+}
+
+bool ledger::add_traffic(const std::vector<traffic_row>& rows) {
+  const std::lock_guard order(impl_->traffic_mutex);
+  {
+    const std::lock_guard lock(impl_->mutex);
+    if (!impl_->admit()) return false;
+  }
+  const auto hour = static_cast<hour_number>(impl_->labels.now().label_s / k_seconds_per_hour);
+  traffic_operation op{impl_->traffic.add(rows, hour)};
+  const std::lock_guard lock(impl_->mutex);
+  impl_->enqueue(std::move(op), false, false);
+  return true;
+}
+
+traffic_summary ledger::traffic(std::string_view model, std::int64_t since_s) const {
+  const std::lock_guard lock(impl_->traffic_mutex);
+  return summarize(impl_->traffic.rows(), model, since_s, impl_->labels.now().label_s);
 }
 
 const recovery& ledger::recovered() const noexcept {

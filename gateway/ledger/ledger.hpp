@@ -32,6 +32,7 @@
 #include <string_view>
 #include <vector>
 
+#include "gateway/ledger/traffic.hpp"
 #include "gateway/ledger/types.hpp"
 
 namespace rocksdb {
@@ -94,6 +95,11 @@ class ledger final {
   // Letters and digits, the same for as long as the folder is.
   const std::string& identity() const noexcept;
   spend_history history(const std::string& account) const;
+
+  // Adds to the counts of this hour, in memory at once, on the disk with a later batch. False, and nothing is
+  // added: the disk is full or failed, or too much waits; the caller keeps the rows and tries again.
+  bool add_traffic(const std::vector<traffic_row>& rows);
+  traffic_summary traffic(std::string_view model, std::int64_t since_s) const;  // as ledger::summarize()
 
   const recovery& recovered() const noexcept;        // by this open()
   std::vector<charged_reservation> charged() const;  // the last k_charged_kept over all runs, newest first

@@ -77,6 +77,11 @@ struct ledger::impl {
   ledger_counters counts;
   day_number swept = -1;
 
+  // Never behind `mutex`: whoever adds holds it while the operation is put into the queue, so that a row's
+  // later state is written later.
+  mutable std::mutex traffic_mutex;
+  traffic_sum traffic;
+
   // Commit thread only.
   journal durable;
   std::vector<operation> retained;  // taken from the queue and not yet committed

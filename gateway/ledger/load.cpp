@@ -24,6 +24,7 @@ struct loader {
   void add(stored_charge& r) { out.charged.push_back(std::move(r)); }
   void add(auth::key_record& r) { out.keys.emplace(r.id, std::move(r)); }
   void add(auth::tenant_record& r) { out.tenants.emplace(r.name, std::move(r)); }
+  void add(traffic_row& r) { out.traffic.emplace(std::move(r.key), r.counts); }
 };
 
 std::unexpected<load_error> damaged(std::string detail) {

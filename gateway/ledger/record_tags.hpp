@@ -13,6 +13,7 @@ enum class tag : char {
   charge = 5,
   key = 6,
   tenant = 7,
+  traffic = 9,
 };
 
 inline constexpr std::uint8_t k_value_version = 1;

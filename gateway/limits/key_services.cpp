@@ -8,6 +8,7 @@
 
 #include "gateway/auth/private_file.hpp"
 #include "gateway/config/redis_url.hpp"
+#include "gateway/ledger/label_clock.hpp"
 #include "gateway/observe/metrics.hpp"
 #include "gateway/shared/hub.hpp"
 
@@ -110,7 +111,20 @@ std::expected<void, std::string> key_services::open(const config::auth_config& c
   return {};
 }
 
+void key_services::write_traffic() {
+  const auto rows = traffic.take();
+  if (money && !rows.empty() && !money->add_traffic(rows)) traffic.give_back(rows);
+}
+
+void key_services::tick_traffic() {
+  const auto now_s = ledger::system_boot_s();
+  if (now_s - traffic_written_s_ < k_traffic_every_s) return;
+  traffic_written_s_ = now_s;
+  write_traffic();
+}
+
 void key_services::close() {
+  write_traffic();
   writer.reset();
   money.reset();
 }

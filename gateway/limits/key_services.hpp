@@ -10,6 +10,7 @@
 #include "gateway/limits/account.hpp"
 #include "gateway/limits/key_writer.hpp"
 #include "gateway/limits/rate_checkpoint.hpp"
+#include "gateway/observe/traffic_meter.hpp"
 
 namespace weir::gateway::observe {
 class metrics;
@@ -19,6 +20,8 @@ class hub;
 }
 
 namespace weir::gateway::limits {
+
+inline constexpr std::int64_t k_traffic_every_s = 5;
 
 // What is wrong with the secrets of shared limits, in one sentence; empty: nothing.
 std::string check_secrets(const config::redis_config& config);
@@ -42,9 +45,18 @@ struct key_services {
   void stop_sharing();
 
   rate_checkpoint rates{accounts};
+  observe::traffic_meter traffic;  // goes to the ledger; without one, nowhere
+
+  // What was counted since the last time, to the ledger. Any thread.
+  void write_traffic();
+  // The same, at most every k_traffic_every_s. The controlling thread only.
+  void tick_traffic();
 
   // Ends what is under way, then closes the ledger.
   void close();
+
+ private:
+  std::int64_t traffic_written_s_ = 0;
 };
 
 }  // namespace weir::gateway::limits

@@ -94,6 +94,37 @@ void request_probe::end_trace(int status) {
   trace_.ended(std::move(name), outcome_);
 }
 
+// A whole answer shows its tokens at once: only its errors and attempts are judged.
+bool request_probe::in_time(double duration_s) const {
+  if (first_token_s_ < 0) return true;
+  if (traffic_terms_.ttft_s > 0 && first_token_s_ > traffic_terms_.ttft_s) return false;
+  if (traffic_terms_.itl_s <= 0) return true;
+  return per_token_s(duration_s) <= traffic_terms_.itl_s;
+}
+
+void request_probe::count_traffic(int status, double duration_s) const {
+  const bool left = status == k_client_closed_status;
+  const bool failed = !left && (status >= 400 || !outcome_.empty());
+  const bool cache_known = cached_tokens_ >= 0;
+  const std::int64_t now_s =
+      std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
+          .count();
+  traffic_->add(model_, target_,
+                {.hosted = hosted_,
+                 .requests = 1,
+                 .accepted = !left && !failed && attempts_ == 1 && in_time(duration_s) ? 1 : 0,
+                 .failed = failed ? 1 : 0,
+                 .retried = attempts_ > 1 ? 1 : 0,
+                 .local_only = traffic_terms_.local_only ? 1 : 0,
+                 .prompt_tokens = prompt_tokens_,
+                 .known_tokens = cache_known ? prompt_tokens_ : 0,
+                 .cached_tokens = cache_known ? std::min(cached_tokens_, prompt_tokens_) : 0,
+                 .output_tokens = completion_tokens_,
+                 .cost = charge_,
+                 .first_s = now_s,
+                 .last_s = now_s});
+}
+
 request_probe::~request_probe() {
   if (report_ == report::nothing) return;
   if (const auto* why = exchange_.cut_for()) outcome_ = info(why->code).code;
@@ -110,6 +141,7 @@ request_probe::~request_probe() {
                           .provider = provider_,
                           .per_token_s = per_token_s(duration_s),
                           .overhead_s = overhead_s_});
+  if (traffic_ != nullptr) count_traffic(status, duration_s);
   const auto trace_id = trace_.id();
   end_trace(status);
   if (report_ != report::metrics_and_line) return;

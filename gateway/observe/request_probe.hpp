@@ -9,6 +9,7 @@
 
 #include "gateway/http/exchange.hpp"
 #include "gateway/observe/metrics.hpp"
+#include "gateway/observe/traffic_meter.hpp"
 #include "gateway/trace/request_trace.hpp"
 
 namespace weir::gateway::observe {
@@ -58,7 +59,24 @@ class request_probe final {
   void set_detail(std::string_view message) { detail_ = message; }   // what the client was told
   void first_token();
 
+  // From here on the request counts as traffic of its model, whoever answers it. The meter outlives the
+  // probe. A result is in time within these bounds; 0: none.
+  struct traffic_terms {
+    double ttft_s = 0;
+    double itl_s = 0;  // mean of the answer
+    bool local_only = false;
+  };
+  void set_traffic(traffic_meter& meter, const traffic_terms& terms) {
+    traffic_ = &meter;
+    traffic_terms_ = terms;
+  }
+  void set_hosted(bool is_hosted) { hosted_ = is_hosted; }
+  void set_charge(std::int64_t usd_nano) { charge_ = usd_nano; }  // at the target's prices
+
  private:
+  bool in_time(double duration_s) const;
+  void count_traffic(int status, double duration_s) const;
+
   double seconds_since_start() const;
   double per_token_s(double duration_s) const;  // below 0: not known
   void end_trace(int status);
@@ -89,6 +107,10 @@ class request_probe final {
   int attempts_ = 0;      // targets that were tried
   bool unpriced_ = false;
   bool estimated_ = false;
+  traffic_meter* traffic_ = nullptr;  // null: no traffic
+  traffic_terms traffic_terms_;
+  bool hosted_ = false;
+  std::int64_t charge_ = 0;
 };
 
 }  // namespace weir::gateway::observe

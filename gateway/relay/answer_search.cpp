@@ -148,6 +148,7 @@ void answer_search::show(const route::attempt& at) {
   probe.set_predicted_reuse(at.choice().prefix.reusable_tokens);
   probe.set_decision(policy::to_text(at.choice().prefix.from), at.choice().ttft_s);
   probe.set_provider(at.target().provider());
+  probe.set_hosted(router_.targets()[at.target_index()].state->hosted());
 }
 
 answer answer_search::take_winner(int id) {

@@ -130,13 +130,14 @@ task<void> pump_stream(api::request_context& context, upstream::response& respon
   co_await response.settle(steady_clock::now() + k_settle);
 }
 
-// Of a key with limits, what its request cost goes to the log, however it ends.
+// What the request cost goes to the counts of traffic, and of a key with limits to the log, however it ends.
 struct cost_report {
   observe::request_probe& probe;
   const limits::ticket& ticket;
   ~cost_report() {
-    if (!ticket.counted()) return;
     const auto cost = ticket.cost();
+    probe.set_charge(cost.amount);
+    if (!ticket.counted()) return;
     probe.set_cost(policy::limits::to_usd(cost.amount), cost.unpriced);
   }
 };
@@ -196,6 +197,11 @@ task<void> relay_admitted(api::request_context& context, std::shared_ptr<const a
     co_await refuse(context, taken.error(), ticket.headers());
     co_return;
   }
+  const auto& contract = entry.router->terms().how.contract;
+  context.probe.set_traffic(context.state.keys.traffic,
+                            {.ttft_s = contract.ttft_s,
+                             .itl_s = contract.itl_s,
+                             .local_only = context.caller.terms->residency == auth::residency::local_only});
   // With a budget an answer is no longer than what was set aside for it.
   const bool bounded = ticket.has_budget() && !call->output_bounded;
   const placed_request request{.context = context,

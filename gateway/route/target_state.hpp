@@ -56,6 +56,7 @@ class target_state final {
   const std::string& name() const noexcept { return name_; }
   prefix_index::replica_id id() const noexcept { return id_; }
   const config::cache_config& cache() const noexcept { return cache_; }
+  bool hosted() const noexcept { return terms_.hosted; }
   bool has_cache() const noexcept { return cache_.on; }
   // Predicts the cache from dispatches; null where it says itself what it holds, or has none.
   prefix_index::replica_model* model() noexcept { return model_.load(std::memory_order_acquire); }

@@ -143,7 +143,7 @@ void write_sglang(const all_counters& all, const load_now& load, std::int64_t st
   if (state_slots > 0) {
     const double share = static_cast<double>(load.running) / static_cast<double>(state_slots);
     to.gauge("sglang:full_token_usage", "Pages in use; 1 is all of them.", load.usage());
-    to.gauge("sglang:mamba_usage", "Slots of recurrent state in use; 1 is all of them.", std::min(share, 1.0));
+    to.gauge("sglang:mamba_usage", "State slots in use; 1 is all of them.", std::min(share, 1.0));
   }
   to.gauge("sglang:cache_hit_rate", "Prompt tokens found of those looked up.", hit_rate(all));
   to.rows(k_sglang_rows, all);

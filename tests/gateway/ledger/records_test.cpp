@@ -56,7 +56,22 @@ std::vector<any_record> samples() {
                                    .charged_at_s = 2}},
           sample_key(),
           auth::key_record{.id = "k"},
-          auth::tenant_record{.name = "acme", .weight = 3}};
+          auth::tenant_record{.name = "acme", .weight = 3},
+          traffic_row{.key = {.hour = 498'888, .model = "kimi", .target = "a"},
+                      .counts = {.hosted = true,
+                                 .requests = 9,
+                                 .accepted = 7,
+                                 .failed = 1,
+                                 .retried = 2,
+                                 .local_only = 3,
+                                 .prompt_tokens = 900,
+                                 .known_tokens = 800,
+                                 .cached_tokens = 700,
+                                 .output_tokens = 90,
+                                 .cost = 12'345,
+                                 .first_s = 1'796'040'000,
+                                 .last_s = 1'796'040'100}},
+          traffic_row{.key = {.hour = 0, .model = "kimi", .target = ""}, .counts = {}}};
 }
 
 }  // namespace
@@ -106,6 +121,10 @@ TEST_CASE("a key that the format cannot hold is not storable") {
   CHECK(refused([](auto& k) { k.terms.models.emplace_back(); }));
   CHECK(refused([](auto& k) { k.terms.limits.usd_per_day = -1; }));
   CHECK_FALSE(is_storable(auth::tenant_record{.name = "t", .weight = 0}));
+  CHECK(is_storable(traffic_row{.key = {.hour = 0, .model = "m", .target = ""}, .counts = {}}));
+  CHECK_FALSE(is_storable(traffic_row{.key = {.hour = 0, .model = "", .target = "t"}, .counts = {}}));
+  CHECK_FALSE(is_storable(traffic_row{
+      .key = {.hour = 0, .model = "m", .target = std::string(k_text_bytes_max + 1, 't')}, .counts = {}}));
 }
 
 }  // namespace weir::gateway::ledger
