@@ -26,6 +26,10 @@
 #include "gateway/upstream/http_upstream.hpp"
 #include "gateway/upstream/resolver.hpp"
 
+namespace weir::gateway::shadow {
+struct destination;
+}
+
 namespace weir::gateway {
 
 // What targets of every snapshot share; outlives them.
@@ -42,7 +46,8 @@ struct model_entry {
   std::int64_t created_s = 0;
   std::int64_t context_tokens = 0;  // the largest of its targets
   std::unique_ptr<route::model_router> router;
-  std::vector<limits::target_prices> prices;  // of the router's targets, in their order
+  std::vector<limits::target_prices> prices;          // of the router's targets, in their order
+  std::shared_ptr<const shadow::destination> shadow;  // of copies of its requests; null: there are none
 };
 
 struct http_replica {

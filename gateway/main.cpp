@@ -33,6 +33,7 @@ int main(int argc, char** argv) {
       "  weir chat \"What is the capital of Kenya?\"      one answer in the terminal, no server needed\n"
       "  weir serve --config F --check                  report every fault of a configuration\n"
       "  weir explain request.json                      where a running weir would send it, and why\n"
+      "  weir compare --since 24h                       which target is cheaper, faster and more reliable\n"
       "Paths under /v1: chat/completions, completions, responses, embeddings, messages, "
       "messages/count_tokens,\n"
       "tokenize, models.\n"
@@ -45,6 +46,7 @@ int main(int argc, char** argv) {
   cli::add_model(app, chosen);
   cli::add_keys(app, chosen);
   cli::add_explain(app, chosen);
+  cli::add_compare(app, chosen);
   try {
     app.parse(argc, argv);
     return chosen();

@@ -31,6 +31,7 @@ task<result<answer>> show_tenant(api::request_context& context);
 task<result<answer>> put_tenant(api::request_context& context);
 
 task<result<answer>> show_ledger(api::request_context& context);
+task<result<answer>> list_pairs(api::request_context& context);
 task<result<answer>> show_openapi(api::request_context& context);
 
 // Sends it, or the error.

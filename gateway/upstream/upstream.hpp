@@ -98,6 +98,8 @@ struct dispatch {
   std::int64_t output_tokens_max = 0;         // of a choice, where the body does not bound it; 0: as it is
   time_point deadline;                        // of start() and, for a stream, of its first content
   bool may_move = false;  // another target could serve it: one that hangs is not waited for
+  // It goes out once, even where a reused connection turns out to be closed: ending::reset_reused.
+  bool once = false;
   // Outlives start(). True from when the target may work at the request; false again where it was not reached
   // after all, or answered with an error status.
   bool* sent = nullptr;
