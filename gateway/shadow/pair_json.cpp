@@ -54,31 +54,27 @@ std::string to_json(const agreement& a) {
 // Reads members of an object; what is missing or of another kind makes it bad.
 class reader {
  public:
-  explicit reader(element of) : of_(of) {}
-
-  std::string text(std::string_view key) {
-    std::string_view out;
-    note(!of_[key].get(out));
-    return std::string(out);
+  // Nothing: it is no object.
+  explicit reader(std::optional<element> of) {
+    simdjson::dom::object object;
+    if (of && !of->get(object)) of_ = object;
+    note(of_.has_value());
   }
+
+  std::string text(std::string_view key) { return std::string(read<std::string_view>(key)); }
   std::int64_t number(std::string_view key) {
-    std::int64_t out = 0;
-    note(!of_[key].get(out) && out >= 0);
+    const auto out = read<std::int64_t>(key);
+    note(out >= 0);
     return out;
   }
   std::int64_t maybe(std::string_view key) {
-    element value;
-    if (!of_[key].get(value) && value.is_null()) return k_unknown;
-    return number(key);
+    const auto value = find(key);
+    return value && value->is_null() ? k_unknown : number(key);
   }
-  bool flag(std::string_view key) {
-    bool out = false;
-    note(!of_[key].get(out));
-    return out;
-  }
+  bool flag(std::string_view key) { return read<bool>(key); }
   double share(std::string_view key) {
-    double out = 0;
-    note(!of_[key].get(out) && out >= 0 && out <= 1);
+    const auto out = read<double>(key);
+    note(out >= 0 && out <= 1);
     return std::round(out * k_millionths) / k_millionths;
   }
   likeness alike(std::string_view key) {
@@ -94,16 +90,25 @@ class reader {
     note(false);
     return side_end::ok;
   }
-  reader inside(std::string_view key) {
-    element value;
-    note(!of_[key].get(value));
-    return reader(value);
-  }
+  reader inside(std::string_view key) { return reader(find(key)); }
   void note(bool good) { good_ = good_ && good; }
   bool good() const { return good_; }
 
  private:
-  element of_;
+  std::optional<element> find(std::string_view key) const {
+    element value;
+    if (!of_ || of_->at_key(key).get(value)) return std::nullopt;
+    return value;
+  }
+  template <class T>
+  T read(std::string_view key) {
+    T out{};
+    const auto value = find(key);
+    note(value && !value->get(out));
+    return out;
+  }
+
+  std::optional<simdjson::dom::object> of_;
   bool good_ = true;
 };
 
@@ -128,7 +133,7 @@ side read_side(reader& in, std::string_view key) {
 }
 
 std::optional<pair> read_pair(element from) {
-  reader in(from);
+  reader in{std::optional(from)};
   pair out;
   out.at_s = in.number("at");
   out.model = in.text("model");

@@ -75,6 +75,7 @@ watch::~watch() {
 }
 
 void watch::gather(std::string_view events) {
+  if (events.empty()) return;
   if (first_ == steady_clock::time_point{}) first_ = came_;
   gathered_->push(events, came_);
 }
