@@ -4,7 +4,7 @@ CONFIG ?= configs/quickstart.yaml
 FUZZ_SECONDS ?= 30
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
-.PHONY: help setup setup-test build run test test-release test-asan test-tsan test-fuzz soak bench-relay bench-streams bench-index bench-tokenizer format clean
+.PHONY: help setup setup-test build run test test-release test-asan test-tsan test-fuzz soak bench-relay bench-streams bench-shadow bench-index bench-tokenizer format clean
 
 help:
 	@echo "make run      install what is missing, build, serve the bundled model on 127.0.0.1:8080"
@@ -12,6 +12,7 @@ help:
 	@echo "make test     every test: release with real clients, address and undefined sanitizers, thread sanitizer, fuzzing"
 	@echo "make bench-streams  9000 slow streams at once: lost tokens, added gaps, memory of each"
 	@echo "make soak     the same fuzz targets for 30 minutes each"
+	@echo "make bench-shadow  what copies to a shadow target that hangs, is slow or fails add to clients' times"
 	@echo "make bench-relay  what Weir's relay adds and costs beside nginx and haproxy, in one table"
 	@echo "make bench-tokenizer  tokens from text: MiB/s beside a plain implementation, and what known prompts cost"
 	@echo "make bench-index  blocks per second, bytes and restart of the prefix index with 10 M keys"
@@ -60,6 +61,9 @@ soak:
 
 bench-streams: build
 	@loadtest/bench/streams.sh build/release $(BENCH)
+
+bench-shadow: build
+	@loadtest/bench/shadow.sh build/release $(BENCH)
 
 bench-relay: build
 	@.ci/setup bench

@@ -153,6 +153,7 @@ int serve(const std::filesystem::path& config_file, const config::gateway_config
     return cli::k_failed;
   }
   services.routing->open_store();
+  state.shadows.keep_in(state.keys.money.get());
   api::endpoint_dispatcher api(state, api::api_endpoints(), api::listener::api);
   api::endpoint_dispatcher admin(state, api::admin_endpoints(), api::listener::admin);
   http::server server(to_options(config), [](std::string_view what) { spdlog::error("fault: {}", what); });
@@ -169,11 +170,13 @@ int serve(const std::filesystem::path& config_file, const config::gateway_config
                base_url(config.admin, admin_port->port));
   run_until_told(signals, state, server, reload, replies, *services.routing);
   state.draining = true;
+  state.shadows.cut();
   const auto grace_ms = state.snapshots.get()->config.limits.drain_grace_ms;  // a reload may have changed it
   fmt::print(stderr, "draining: {} connections, up to {} ms\n", server.counters().connections_open.load(),
              grace_ms);
   const auto cut = drain(signals, server, std::chrono::milliseconds(grace_ms));
   server.stop();
+  state.shadows.close();
   services.routing->close_store();
   state.keys.stop_sharing();
   state.keys.rates.tick(true);

@@ -9,6 +9,7 @@
 
 #include "gateway/config/load.hpp"
 #include "gateway/http/tls_context.hpp"
+#include "gateway/shadow/destination.hpp"
 #include "gateway/version.hpp"
 
 namespace weir::gateway {
@@ -303,6 +304,22 @@ std::expected<std::shared_ptr<model_entry>, std::string> make_entry(const config
   return entry;
 }
 
+// Where copies of the model's requests go; null: nowhere.
+std::expected<std::shared_ptr<const shadow::destination>, std::string> open_shadow(
+    const config::model_config& model, const snapshot& snap, const snapshot* previous,
+    fleet_services& services) {
+  const auto& config = snap.config;
+  const auto& copies = config.shadow.copies;
+  const auto copy =
+      std::find_if(copies.begin(), copies.end(), [&](const auto& c) { return c.model == model.name; });
+  if (copy == copies.end()) return nullptr;
+  const auto* const old = previous != nullptr ? previous->find_model(model.name) : nullptr;
+  if (old != nullptr && old->shadow && shadow::is_same(*old->shadow, config, *copy)) return old->shadow;
+  const auto target = std::find_if(config.targets.begin(), config.targets.end(),
+                                   [&](const auto& t) { return t.name == copy->target; });
+  return shadow::make_destination(config, *copy, to_prices(target->terms), services.names, services.metrics);
+}
+
 std::vector<route::scraped_target> scraped_targets(const snapshot& snap, observe::metrics& metrics) {
   std::map<std::string_view, std::shared_ptr<route::target_state>> states;
   for (const auto& model : snap.models) {
@@ -380,6 +397,9 @@ std::expected<std::shared_ptr<const snapshot>, std::string> build_snapshot(
     if (!entry) return std::unexpected(entry.error());
     (*entry)->created_s = created_s;
     (*entry)->hedges = take_over_hedges(config.failover, model.name, previous);
+    auto copies_to = open_shadow(model, *next, previous, services);
+    if (!copies_to) return std::unexpected(copies_to.error());
+    (*entry)->shadow = std::move(*copies_to);
     const std::shared_ptr<const model_entry> shared = std::move(*entry);
     next->model_by_name[model.name] = shared;
     for (const auto& alias : model.aliases) next->model_by_name[alias] = shared;

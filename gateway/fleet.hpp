@@ -27,6 +27,10 @@
 #include "gateway/upstream/http_upstream.hpp"
 #include "gateway/upstream/resolver.hpp"
 
+namespace weir::gateway::shadow {
+struct destination;
+}
+
 namespace weir::gateway {
 
 // What targets of every snapshot share; outlives them.
@@ -45,6 +49,7 @@ struct model_entry {
   std::unique_ptr<route::model_router> router;
   std::vector<limits::target_prices> prices;               // of the router's targets, in their order
   std::shared_ptr<policy::failover::share_budget> hedges;  // null: there are none
+  std::shared_ptr<const shadow::destination> shadow;       // of copies of its requests; null: there are none
 };
 
 struct http_replica {

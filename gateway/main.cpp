@@ -34,6 +34,7 @@ int main(int argc, char** argv) {
       "  weir serve --config F --check                  report every fault of a configuration\n"
       "  weir explain request.json                      where a running weir would send it, and why\n"
       "  weir costs --example > costs.yaml              should we host the model, or use an API?\n"
+      "  weir compare --since 24h                       which target is cheaper, faster and more reliable\n"
       "Paths under /v1: chat/completions, completions, responses, embeddings, messages, "
       "messages/count_tokens,\n"
       "tokenize, models.\n"
@@ -47,6 +48,7 @@ int main(int argc, char** argv) {
   cli::add_keys(app, chosen);
   cli::add_explain(app, chosen);
   cli::add_costs(app, chosen);
+  cli::add_compare(app, chosen);
   try {
     app.parse(argc, argv);
     return chosen();

@@ -44,6 +44,7 @@ std::expected<void, std::string> reloader::start(const config::gateway_config& c
   if (auto shared = services_.keys.share(config.redis, services_.metrics); !shared) return shared;
   auto first = build_snapshot(config, nullptr, services_);
   if (!first) return std::unexpected(first.error());
+  keep_pairs(config.shadow);
   holder_.set(std::move(*first));
   return {};
 }
@@ -76,10 +77,17 @@ bool reloader::run() {
     spdlog::error("reload refused, the running configuration stays: {}", taken.error());
     return false;
   }
+  keep_pairs(wanted->shadow);
   apply(std::move(*next));
   observe::set_up_logs(wanted->log.level);
   spdlog::info("reloaded {}", config_file_.string());
   return true;
+}
+
+void reloader::keep_pairs(const config::shadow_config& config) {
+  if (!services_.keys.money) return;
+  services_.keys.money->keep_pairs(
+      {.count = static_cast<std::size_t>(config.keep_pairs), .days = config.keep_days});
 }
 
 void reloader::apply(std::shared_ptr<const snapshot> next) {

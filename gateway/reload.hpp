@@ -28,6 +28,7 @@ class reloader final {
   void sweep();
 
  private:
+  void keep_pairs(const config::shadow_config& config);
   void apply(std::shared_ptr<const snapshot> next);
 
   std::filesystem::path config_file_;

@@ -32,6 +32,7 @@ task<result<answer>> put_tenant(api::request_context& context);
 
 task<result<answer>> show_ledger(api::request_context& context);
 task<result<answer>> show_traffic(api::request_context& context);
+task<result<answer>> list_pairs(api::request_context& context);
 task<result<answer>> show_openapi(api::request_context& context);
 
 // Sends it, or the error.

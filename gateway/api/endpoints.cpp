@@ -43,6 +43,8 @@ constexpr std::array k_admin{
              &admin::serve<&admin::put_tenant>},
     endpoint{"/admin/v1/ledger", verb::get, access::admin, "ledger", &admin::serve<&admin::show_ledger>},
     endpoint{"/admin/v1/traffic", verb::get, access::admin, "traffic", &admin::serve<&admin::show_traffic>},
+    endpoint{"/admin/v1/shadow/pairs", verb::get, access::admin, "shadow",
+             &admin::serve<&admin::list_pairs>},
     endpoint{"/admin/v1/openapi.json", verb::get, access::open, "openapi",
              &admin::serve<&admin::show_openapi>},
     endpoint{"/admin/v1/explain", verb::post, access::admin_if_set, "explain", &serve_explain},

@@ -14,6 +14,7 @@
 #include "gateway/http/exchange.hpp"
 #include "gateway/observe/metrics.hpp"
 #include "gateway/observe/request_probe.hpp"
+#include "gateway/shadow/hub.hpp"
 
 namespace weir::gateway::api {
 
@@ -22,6 +23,7 @@ struct server_state {
   snapshot_holder snapshots;
   observe::metrics metrics;
   limits::key_services keys;
+  shadow::hub shadows;  // ends before the ledger that it writes to
   std::atomic<bool> draining = false;
 };
 

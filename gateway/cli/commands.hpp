@@ -22,6 +22,7 @@ void add_model(CLI::App& app, command& chosen);
 void add_keys(CLI::App& app, command& chosen);
 void add_explain(CLI::App& app, command& chosen);
 void add_costs(CLI::App& app, command& chosen);
+void add_compare(CLI::App& app, command& chosen);
 
 // The bundled model beside the sources or the installed program; empty when neither is there.
 std::filesystem::path find_bundled_model();

@@ -269,6 +269,38 @@ struct tracing_config {
   }
 };
 
+// Sampled copies of a model's requests to another target, each after its answer has gone out.
+struct shadow_copy_config {
+  std::string model;
+  std::string target;
+  double share = 0.05;                     // of the requests of keys that allow it
+  std::int64_t requests_per_s = 2;         // beyond it none is copied
+  std::int64_t in_flight = 8;              // copies at once
+  std::int64_t memory_bytes = 64LL << 20;  // that all of them hold
+  std::int64_t body_bytes = 1LL << 20;     // larger requests are not copied
+  std::int64_t answer_bytes = 64LL << 10;  // of each answer that are compared
+  std::int64_t timeout_ms = 120'000;       // from its start to its end
+  bool keep_text = false;                  // the begin of both answers goes to the ledger
+  std::vector<std::string> redact{"user", "metadata", "safety_identifier", "prompt_cache_key"};
+  mark at;
+
+  friend bool operator==(const shadow_copy_config& a, const shadow_copy_config& b) {
+    return a.model == b.model && a.target == b.target && a.share == b.share &&
+           a.requests_per_s == b.requests_per_s && a.in_flight == b.in_flight &&
+           a.memory_bytes == b.memory_bytes && a.body_bytes == b.body_bytes &&
+           a.answer_bytes == b.answer_bytes && a.timeout_ms == b.timeout_ms && a.keep_text == b.keep_text &&
+           a.redact == b.redact;
+  }
+};
+
+struct shadow_config {
+  std::int64_t keep_pairs = 20'000;  // of all copies
+  std::int64_t keep_days = 30;
+  std::int64_t seed = 0;  // of the choice which requests are copied
+  std::vector<shadow_copy_config> copies;
+  mark at;
+};
+
 struct log_config {
   std::string level = "info";  // debug | info | warn | error
   bool access = true;          // one JSON line per request on standard error
@@ -286,6 +318,7 @@ struct gateway_config {
   tracing_config tracing;
   failover_config failover;
   overload_config overload;
+  shadow_config shadow;
   routing_config routing;
   std::vector<policy::rule> rules;
   std::vector<mark> rule_marks;  // one per rule

@@ -9,6 +9,7 @@
 
 #include "gateway/config/read_keys.hpp"
 #include "gateway/config/read_routing.hpp"
+#include "gateway/config/read_shadow.hpp"
 #include "gateway/config/reader.hpp"
 
 namespace weir::gateway::config {
@@ -132,6 +133,7 @@ void read_top(map_reader& in, gateway_config& out) {
   in.map("failover", [&](map_reader& m) { read_failover(m, out.failover); });
   in.map("overload", [&](map_reader& m) { read_overload(m, out.overload); });
   in.map("routing", [&](map_reader& m) { read_routing(m, out.routing); });
+  in.map("shadow", [&](map_reader& m) { read_shadow(m, out.shadow); });
   in.map_list("rules", [&](map_reader& m) {
     out.rule_marks.push_back(m.at());
     read_rule(m, out.rules.emplace_back());

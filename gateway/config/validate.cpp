@@ -9,6 +9,7 @@
 #include "gateway/auth/key_text.hpp"
 #include "gateway/config/base_url.hpp"
 #include "gateway/config/load.hpp"
+#include "gateway/config/read_shadow.hpp"
 
 namespace weir::gateway::config {
 
@@ -42,6 +43,7 @@ class checker {
     check_rules();
     check_keys();
     check_redis();
+    for (auto& f : check_shadow(config_, file_)) faults_.push_back(std::move(f));
     return std::move(faults_);
   }
 

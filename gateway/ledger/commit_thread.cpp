@@ -19,6 +19,7 @@ struct overloaded : F... {
 done callback_of(operation& any) {
   return std::visit(
       overloaded{[](void_operation&) { return done(); }, [](traffic_operation&) { return done(); },
+                 [](add_pair_operation&) { return done(); },
                  [](reserve_operation& op) { return std::move(op.ok); },
                  [](auto& op) { return std::move(op.committed); }},
       any);
@@ -59,6 +60,7 @@ class undo final {
   }
   void take(void_operation& op) { kept_.push_back(op); }
   void take(traffic_operation& op) { kept_.push_back(std::move(op)); }
+  void take(add_pair_operation&) {}
   void take(auto& put) { told_.add(std::move(put.committed), std::unexpected(reason_)); }
 
   book& live_;
@@ -76,16 +78,41 @@ bool ledger::impl::take() {
   if (retry_ms > 0) {
     wake.wait_for(lock, std::chrono::milliseconds(retry_ms), [this] { return stopping; });
   } else {
-    wake.wait(lock, [this] { return stopping || !queue.empty(); });
-    const auto until = oldest + std::chrono::milliseconds(options.settle_linger_ms);
-    wake.wait_until(lock, until,
-                    [this] { return stopping || urgent || queue.size() >= k_settlements_lingering_max; });
+    wait_for_work(lock);
   }
   std::move(queue.begin(), queue.end(), std::back_inserter(retained));
   queue.clear();
   counted = 0;
   urgent = false;
+  take_pairs();
   return !stopping;
+}
+
+void ledger::impl::wait_for_work(std::unique_lock<std::mutex>& lock) {
+  const auto pairs_ready = [this] {
+    return pairs_waiting.size() >= k_pairs_per_batch || (!pairs_waiting.empty() && clock::now() >= pairs_due);
+  };
+  while (!stopping && queue.empty() && !pairs_ready()) {
+    if (pairs_waiting.empty()) {
+      wake.wait(lock);
+    } else {
+      wake.wait_until(lock, pairs_due);
+    }
+  }
+  if (queue.empty()) return;
+  const auto until = oldest + std::chrono::milliseconds(options.settle_linger_ms);
+  wake.wait_until(lock, until,
+                  [this] { return stopping || urgent || queue.size() >= k_settlements_lingering_max; });
+}
+
+void ledger::impl::take_pairs() {
+  durable.keep_pairs(pairs_kept);
+  const auto count = stopping ? pairs_waiting.size() : std::min(pairs_waiting.size(), k_pairs_per_batch);
+  for (std::size_t i = 0; i < count; ++i) {
+    retained.push_back(add_pair_operation{.record = std::move(pairs_waiting.front())});
+    pairs_waiting.pop_front();
+  }
+  pairs_due = clock::now() + std::chrono::milliseconds(options.pair_linger_ms);
 }
 
 void ledger::impl::run() {
@@ -137,7 +164,11 @@ void ledger::impl::publish_records(const operation& any) {
                         [this](const put_tenant_operation& op) {
                           tenants.insert_or_assign(op.record.name, op.record);
                         },
-                        [this](const erase_key_operation& op) { keys.erase(op.id); }, [](const auto&) {}},
+                        [this](const erase_key_operation& op) { keys.erase(op.id); },
+                        [this](const add_pair_operation& op) {
+                          pairs.push_back({op.place, op.record});
+                        },
+                        [](const auto&) {}},
              any);
 }
 
@@ -145,6 +176,8 @@ void ledger::impl::publish(std::size_t operations, clock::duration took) {
   const auto now = labels.now();
   const std::lock_guard lock(mutex);
   for (const auto& any : retained) publish_records(any);
+  const auto& kept = durable.on_disk().pairs;
+  while (!pairs.empty() && (kept.empty() || pairs.front().place < kept.front().place)) pairs.pop_front();
   ++counts.commits;
   counts.operations += operations;
   counts.last_commit_us = std::chrono::duration_cast<std::chrono::microseconds>(took).count();
@@ -164,6 +197,11 @@ void ledger::impl::fail(const store_error& error) {
     urgent = false;
     if (error.reason == fault::full_disk && retry_ms == 0) ++counts.full_disk;
     state = {.reason = error.reason, .detail = error.text};
+    const auto lost = std::count_if(retained.begin(), retained.end(), [](const operation& any) {
+      return std::holds_alternative<add_pair_operation>(any);
+    });
+    counts.pairs_dropped += static_cast<std::uint64_t>(lost) + pairs_waiting.size();
+    pairs_waiting.clear();
     retained = undo(live, error.reason, told).of(std::move(retained));
   }
   const auto longest_ms = options.full_disk_retry_ms * k_retry_growth_max;
@@ -182,6 +220,8 @@ bool ledger::impl::reopen() {
   loaded->traffic.clear();  // memory is ahead of it
   durable = journal(std::move(*loaded));
   durable.restore_records(keys, tenants);
+  const std::lock_guard lock(mutex);
+  pairs = durable.on_disk().pairs;
   return true;
 }
 

@@ -146,6 +146,47 @@ std::optional<any_record> read_traffic_row(byte_reader& key, byte_reader& in) {
   return whole(key, in, std::move(r));
 }
 
+std::int64_t read_one_less(byte_reader& in) {
+  return in.number<std::int64_t>(k_pair_number_max + 1) - 1;
+}
+
+policy::comparison::side read_side(byte_reader& in) {
+  policy::comparison::side s;
+  s.target = in.text(1, k_text_bytes_max);
+  s.end = read_enum(in, policy::comparison::side_end::broken);
+  s.status = in.number<std::uint16_t>(k_status_max);
+  s.prompt_tokens = read_one_less(in);
+  s.cached_tokens = read_one_less(in);
+  s.output_tokens = read_one_less(in);
+  s.price = in.number<usd_nano>(k_pair_number_max);
+  s.unpriced = in.flag();
+  s.ttft_ns = read_one_less(in);
+  s.itl_mean_ns = read_one_less(in);
+  s.itl_median_ns = read_one_less(in);
+  s.end_to_end_ns = read_one_less(in);
+  s.excerpt = in.text(0, k_excerpt_bytes_max);
+  return s;
+}
+
+std::optional<any_record> read_pair(byte_reader& key, byte_reader& in) {
+  const auto place = key.ordered<std::uint64_t>(k_pair_number_max);
+  auto p = std::make_shared<policy::comparison::pair>();
+  p->at_s = in.number<std::int64_t>(k_label_s_last);
+  p->model = in.text(1, k_text_bytes_max);
+  p->tenant = in.text(0, k_text_bytes_max);
+  p->key = in.text(0, k_text_bytes_max);
+  p->streamed = in.flag();
+  p->primary = read_side(in);
+  p->shadow = read_side(in);
+  p->alike.compared = in.flag();
+  p->alike.cut = in.flag();
+  p->alike.exact = in.flag();
+  p->alike.overlap = static_cast<double>(in.number<std::uint32_t>(k_overlap_one)) / k_overlap_one;
+  p->alike.json = read_enum(in, policy::comparison::likeness::different);
+  p->alike.tools = read_enum(in, policy::comparison::likeness::different);
+  return whole(key, in, stored_pair{.place = place, .record = std::move(p)});
+}
+
 }  // namespace
 
 std::optional<any_record> decode(std::string_view key, std::string_view value) {
@@ -173,6 +214,8 @@ std::optional<any_record> decode(std::string_view key, std::string_view value) {
       return read_tenant(rest, in);
     case tag::traffic:
       return read_traffic_row(rest, in);
+    case tag::pair:
+      return read_pair(rest, in);
   }
   return std::nullopt;
 }

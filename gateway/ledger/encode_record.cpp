@@ -1,6 +1,7 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "gateway/ledger/byte_codec.hpp"
@@ -111,12 +112,52 @@ change of(const traffic_row& r) {
   return sealed(traffic_key_bytes(r.key), out);
 }
 
+// What is not known is 0, all else one more than it is.
+std::int64_t one_more(std::int64_t known) {
+  return known + 1;
+}
+
+void add_side(byte_writer& out, const policy::comparison::side& s) {
+  out.text(s.target).number(static_cast<std::uint8_t>(s.end)).number(static_cast<std::uint16_t>(s.status));
+  out.number(one_more(s.prompt_tokens)).number(one_more(s.cached_tokens)).number(one_more(s.output_tokens));
+  out.number(s.price).flag(s.unpriced);
+  out.number(one_more(s.ttft_ns)).number(one_more(s.itl_mean_ns)).number(one_more(s.itl_median_ns));
+  out.number(one_more(s.end_to_end_ns)).text(s.excerpt);
+}
+
+change of(const stored_pair& r) {
+  const auto& p = *r.record;
+  byte_writer out;
+  out.number(p.at_s).text(p.model).text(p.tenant).text(p.key).flag(p.streamed);
+  add_side(out, p.primary);
+  add_side(out, p.shadow);
+  const auto& alike = p.alike;
+  out.flag(alike.compared).flag(alike.cut).flag(alike.exact);
+  out.number(static_cast<std::uint32_t>(std::llround(alike.overlap * k_overlap_one)));
+  out.number(static_cast<std::uint8_t>(alike.json)).number(static_cast<std::uint8_t>(alike.tools));
+  return sealed(numbered_key(tag::pair, r.place), out);
+}
+
 change erased(std::string key) {
   return {.key = std::move(key), .value = std::nullopt};
 }
 
 bool fits(const std::string& text, std::size_t bytes_min, std::size_t bytes_max) {
   return text.size() >= bytes_min && text.size() <= bytes_max;
+}
+
+// Of a time, a count or a sum of a pair.
+bool fits(std::int64_t number, std::int64_t min) {
+  return number >= min && number <= k_pair_number_max;
+}
+
+bool fits(const policy::comparison::side& s) {
+  using policy::comparison::k_unknown;
+  return fits(s.target, 1, k_text_bytes_max) && s.status >= 0 && s.status <= k_status_max &&
+         fits(s.prompt_tokens, k_unknown) && fits(s.cached_tokens, k_unknown) &&
+         fits(s.output_tokens, k_unknown) && fits(s.price, 0) && fits(s.ttft_ns, k_unknown) &&
+         fits(s.itl_mean_ns, k_unknown) && fits(s.itl_median_ns, k_unknown) &&
+         fits(s.end_to_end_ns, k_unknown) && fits(s.excerpt, 0, k_excerpt_bytes_max);
 }
 
 }  // namespace
@@ -151,6 +192,10 @@ change erase_key_record(std::string_view id) {
   return erased(key_of(tag::key, id));
 }
 
+change erase_pair(std::uint64_t place) {
+  return erased(numbered_key(tag::pair, place));
+}
+
 change erase_tenant_record(std::string_view name) {
   return erased(key_of(tag::tenant, name));
 }
@@ -168,6 +213,13 @@ bool is_storable(const auth::key_record& r) {
                                   [](const std::string& m) { return fits(m, 1, k_text_bytes_max); });
   return texts && models && r.previous_until_s >= 0 && r.created_s >= 0 && l.requests_per_min >= 0 &&
          l.tokens_per_min >= 0 && l.concurrent >= 0 && l.usd_per_day >= 0 && l.usd_per_month >= 0;
+}
+
+bool is_storable(const policy::comparison::pair& p) {
+  const bool overlap = p.alike.overlap >= 0 && p.alike.overlap <= 1;
+  return fits(p.model, 1, k_text_bytes_max) && fits(p.tenant, 0, k_text_bytes_max) &&
+         fits(p.key, 0, k_text_bytes_max) && p.at_s >= 0 && p.at_s <= k_label_s_last && overlap &&
+         fits(p.primary) && fits(p.shadow);
 }
 
 bool is_storable(const auth::tenant_record& r) {

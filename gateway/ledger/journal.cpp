@@ -5,6 +5,16 @@
 
 namespace weir::gateway::ledger {
 
+namespace {
+
+constexpr std::int64_t k_day_s = 86'400;
+
+}  // namespace
+
+journal::journal(contents on_disk) : now_(std::move(on_disk)) {
+  if (!now_.pairs.empty()) next_pair_ = now_.pairs.back().place + 1;
+}
+
 void journal::apply(reserve_operation& op) {
   if (op.id != now_.sums.state().next_id) throw std::logic_error("a hole in the reservation ids");
   changes_.push_back(encode(stored_reservation{.id = op.id, .record = *op.reservation}));
@@ -44,6 +54,22 @@ void journal::apply(erase_key_operation& op) {
 void journal::apply(traffic_operation& op) {
   for (const auto& row : op.change.written) changes_.push_back(encode(row));
   for (const auto& key : op.change.erased) changes_.push_back(erase_traffic_record(key));
+}
+
+void journal::apply(add_pair_operation& op) {
+  op.place = next_pair_++;
+  const stored_pair stored{.place = op.place, .record = op.record};
+  changes_.push_back(encode(stored));
+  now_.pairs.push_back(stored);
+}
+
+void journal::drop_pairs(const moment& now) {
+  auto& pairs = now_.pairs;
+  const auto oldest_s = now.label_s - pairs_kept_.days * k_day_s;
+  while (!pairs.empty() && (pairs.size() > pairs_kept_.count || pairs.front().record->at_s < oldest_s)) {
+    changes_.push_back(erase_pair(pairs.front().place));
+    pairs.pop_front();
+  }
 }
 
 void journal::ended(reservation_id id, const reservation_record& was) {
@@ -135,6 +161,7 @@ std::vector<change> journal::finish(const moment& now) {
     }
     swept_ = now.day;
   }
+  drop_pairs(now);
   auto& state = sums.state();
   ++state.commit;
   state.clock_s = std::max(state.clock_s, now.label_s);

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <memory>
 #include <set>
 #include <span>
 #include <string>
@@ -29,6 +30,7 @@ struct contents {
   tenant_table tenants;
   std::deque<stored_charge> charged;  // by place
   traffic_table traffic;              // as found; the journal itself keeps none of it
+  std::deque<stored_pair> pairs;      // likewise
 };
 
 struct reserve_operation {
@@ -64,16 +66,24 @@ struct traffic_operation {
   traffic_sum::change change;
 };
 
+struct add_pair_operation {
+  std::shared_ptr<const policy::comparison::pair> record;
+  std::uint64_t place = 0;  // set by write()
+};
+
 using operation = std::variant<reserve_operation, settle_operation, void_operation, put_key_operation,
-                               put_tenant_operation, erase_key_operation, traffic_operation>;
+                               put_tenant_operation, erase_key_operation, traffic_operation, add_pair_operation>;
 
 class journal final {
  public:
-  explicit journal(contents on_disk) : now_(std::move(on_disk)) {}
+  explicit journal(contents on_disk);
 
   // The batch that does all of these; its number is in on_disk().sums.state().commit. Throws
   // std::logic_error on a hole in the ids.
   std::vector<change> write(std::span<operation>, const moment&);
+
+  // Of the next batches.
+  void keep_pairs(const pair_retention& how) { pairs_kept_ = how; }
 
   // The batch that charges whatever is open; empty when nothing is.
   std::vector<change> charge_open(const moment&, recovery& report);
@@ -91,6 +101,8 @@ class journal final {
   void apply(put_tenant_operation&);
   void apply(erase_key_operation&);
   void apply(traffic_operation&);
+  void apply(add_pair_operation&);
+  void drop_pairs(const moment&);
   void ended(reservation_id, const reservation_record&);
   void append_charge(charged_reservation);
   std::vector<change> finish(const moment&);
@@ -101,6 +113,8 @@ class journal final {
   std::set<std::string> accounts_;
   std::set<std::pair<std::string, day_number>> days_;
   day_number swept_ = -1;  // day of the last sweep of old windows
+  pair_retention pairs_kept_;
+  std::uint64_t next_pair_ = 0;  // place
 };
 
 }  // namespace weir::gateway::ledger

@@ -86,6 +86,7 @@ ledger::impl::impl(settings with, std::unique_ptr<store> opened, contents on_dis
       keys(on_disk.keys),
       tenants(on_disk.tenants),
       traffic(std::move(on_disk.traffic)),
+      pairs(on_disk.pairs),
       durable(std::move(on_disk)) {
   for (const auto& charge : durable.on_disk().charged) charged.push_back(charge.record);
   std::reverse(charged.begin(), charged.end());
@@ -198,6 +199,51 @@ void ledger::settle(reservation_id id, usd_nano actual, done committed) {
                  false, urgent);
 }
 
+std::expected<void, fault> ledger::add(policy::comparison::pair pair) {
+  const bool storable = is_storable(pair);
+  auto record = std::make_shared<const policy::comparison::pair>(std::move(pair));
+  const std::lock_guard lock(impl_->mutex);
+  const auto drop = [this](fault why) {
+    ++impl_->counts.pairs_dropped;
+    return std::unexpected(why);
+  };
+  if (!storable) return drop(fault::invalid);
+  if (impl_->state.reason) return drop(*impl_->state.reason);
+  if (impl_->stopping) return drop(fault::stopped);
+  auto& waiting = impl_->pairs_waiting;
+  if (waiting.size() >= k_pairs_waiting_max) return drop(fault::overloaded);
+  if (waiting.empty()) {
+    impl_->pairs_due = impl::clock::now() + std::chrono::milliseconds(impl_->options.pair_linger_ms);
+  }
+  waiting.push_back(std::move(record));
+  if (waiting.size() == 1 || waiting.size() == k_pairs_per_batch) impl_->wake.notify_one();
+  return {};
+}
+
+std::vector<stored_pair> ledger::pairs(std::optional<std::uint64_t> after, std::size_t count) const {
+  const std::lock_guard lock(impl_->mutex);
+  const auto& all = impl_->pairs;
+  auto at = all.begin();
+  if (after) {
+    at = std::upper_bound(all.begin(), all.end(), *after,
+                          [](std::uint64_t place, const stored_pair& p) { return place < p.place; });
+  }
+  const auto left = static_cast<std::size_t>(all.end() - at);
+  return {at, at + static_cast<std::ptrdiff_t>(std::min(count, left))};
+}
+
+void ledger::keep_pairs(const pair_retention& how) {
+  const std::lock_guard lock(impl_->mutex);
+  impl_->pairs_kept = how;
+  impl_->pairs_kept.count = std::min(how.count, k_pairs_kept_max);
+}
+
+std::expected<std::vector<stored_pair>, std::string> ledger::read_pairs(const std::filesystem::path& folder) {
+  auto read = store::read({.folder = folder});
+  if (!read) return std::unexpected(std::move(read.error().text));
+  return std::vector(read->pairs.begin(), read->pairs.end());
+}
+
 spend ledger::spent(const std::string& account) const {
   const auto now = impl_->labels.now();
   window_sum day, month;
@@ -272,6 +318,7 @@ ledger_counters ledger::count() const {
   auto counts = impl_->counts;
   counts.reservations_open = impl_->live.open().size();
   counts.operations_waiting = impl_->queue.size();
+  counts.pairs = impl_->pairs.size();
   return counts;
 }
 

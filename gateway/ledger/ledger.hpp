@@ -28,6 +28,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -49,6 +50,8 @@ struct settings {
   // How long a settlement waits for a reservation to share its fsync with.
   std::int64_t settle_linger_ms = 20;
   std::int64_t full_disk_retry_ms = 250;  // doubles up to 16 times that
+  // How long pairs wait for a batch of others to ride on.
+  std::int64_t pair_linger_ms = 1000;
   // For tests: time and file system. Empty or null: the system's.
   std::function<std::int64_t()> wall_s;  // Unix time
   std::function<std::int64_t()> boot_s;  // CLOCK_BOOTTIME: goes on while the machine sleeps
@@ -88,6 +91,15 @@ class ledger final {
   // than was reserved counts in full, as overrun; a negative `actual` counts as what was reserved. Never
   // refused: a full disk keeps it waiting.
   void settle(reservation_id, usd_nano actual, done committed = {});
+
+  // Keeps a pair, which nobody waits for: it rides on a batch of others within pair_linger_ms. `overloaded`
+  // when too many wait, any other fault as above: it is dropped, and counted.
+  std::expected<void, fault> add(policy::comparison::pair);
+  // Those on the disk, from the first behind `after` on (nothing: from the oldest), at most `count`.
+  std::vector<stored_pair> pairs(std::optional<std::uint64_t> after, std::size_t count) const;
+  void keep_pairs(const pair_retention&);
+  // All pairs of a ledger that no gateway has open; changes nothing. Blocks. The error says what to do.
+  static std::expected<std::vector<stored_pair>, std::string> read_pairs(const std::filesystem::path& folder);
 
   spend spent(const std::string& account) const;
   std::int32_t today() const;                 // days since 1970-01-01 of the window that reserve() takes

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -49,6 +50,8 @@ struct ledger::impl {
   // Commit thread's side.
   void run();
   bool take();  // moves the queue into `retained`; false: told to stop
+  void wait_for_work(std::unique_lock<std::mutex>&);
+  void take_pairs();  // `mutex` held
   void commit();
   void publish(std::size_t operations, clock::duration took);
   void publish_records(const operation&);
@@ -70,8 +73,12 @@ struct ledger::impl {
   bool urgent = false;      // somebody waits for what is in the queue
   clock::time_point oldest{};
   bool stopping = false;
+  std::deque<std::shared_ptr<const policy::comparison::pair>> pairs_waiting;
+  clock::time_point pairs_due{};  // of the oldest of them
+  pair_retention pairs_kept;
   key_table keys;  // as committed
   tenant_table tenants;
+  std::deque<stored_pair> pairs;
   std::vector<charged_reservation> charged;  // newest first; as open() left it
   health_report state;
   ledger_counters counts;

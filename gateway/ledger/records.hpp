@@ -78,7 +78,7 @@ struct stored_charge {
 };
 
 using any_record = std::variant<state_record, stored_account, stored_window, stored_reservation,
-                                stored_charge, auth::key_record, auth::tenant_record, traffic_row>;
+                                stored_charge, auth::key_record, auth::tenant_record, traffic_row, stored_pair>;
 
 // What a batch does to one key of the database.
 struct change {
@@ -95,6 +95,7 @@ change erase_charge(std::uint64_t place);
 change erase_key_record(std::string_view id);
 change erase_tenant_record(std::string_view name);
 change erase_traffic_record(const traffic_key&);
+change erase_pair(std::uint64_t place);
 
 // Nothing: damaged, or of a version that is not ours.
 std::optional<any_record> decode(std::string_view key, std::string_view value);
@@ -106,5 +107,6 @@ std::string seal(std::string_view key, std::string_view payload);
 bool is_storable(const auth::key_record&);
 bool is_storable(const auth::tenant_record&);
 bool is_storable(const traffic_row&);
+bool is_storable(const policy::comparison::pair&);
 
 }  // namespace weir::gateway::ledger

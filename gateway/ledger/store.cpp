@@ -220,7 +220,18 @@ std::expected<void, store_error> store::make_database() {
   return {};
 }
 
-std::expected<contents, store_error> store::load() {
+std::expected<contents, store_error> store::read(place with) {
+  std::error_code error;
+  if (!fs::exists(with.folder / "db", error)) {
+    return refuse(fmt::format("there is no ledger in {}: name the folder that auth.ledger_dir names",
+                              with.folder.string()));
+  }
+  auto locked = lock_folder(with.folder);
+  if (!locked) return std::unexpected(std::move(locked.error()));
+  return store(std::move(with), *locked).load_checked();
+}
+
+std::expected<contents, store_error> store::load_checked() const {
   const auto& folder = place_.folder;
   const auto name = (folder / "db").string();
   const auto options = database_options(place_.env, place_.write_buffer_bytes);
@@ -238,10 +249,18 @@ std::expected<contents, store_error> store::load() {
                     folder.string(), loaded.error().detail, k_format_value));
   }
   if (!loaded) return refuse_damaged(folder, loaded.error().detail);
+  return std::move(*loaded);
+}
+
+std::expected<contents, store_error> store::load() {
+  const auto& folder = place_.folder;
+  auto loaded = load_checked();
+  if (!loaded) return loaded;
   const auto commit = loaded->sums.state().commit;
   if (auto checked = open_mark(commit); !checked) return std::unexpected(std::move(checked.error()));
-  raw = nullptr;
-  status = rocksdb::DB::Open(options, name, &raw);
+  const auto options = database_options(place_.env, place_.write_buffer_bytes);
+  rocksdb::DB* raw = nullptr;
+  const auto status = rocksdb::DB::Open(options, (folder / "db").string(), &raw);
   database_.reset(raw);
   if (status.IsNoSpace()) return refuse_full(folder);
   if (!status.ok()) return refuse_damaged(folder, status.ToString());

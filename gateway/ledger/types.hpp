@@ -5,12 +5,14 @@
 #include <cstdint>
 #include <expected>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "gateway/auth/key_terms.hpp"
+#include "policy/comparison/pair.hpp"
 
 namespace weir::gateway::ledger {
 
@@ -25,6 +27,10 @@ inline constexpr std::size_t k_account_bytes_max = 256;
 inline constexpr std::size_t k_request_id_bytes_max = 128;  // longer ones are cut
 inline constexpr std::size_t k_charged_kept = 1000;         // of charged(), over all runs
 inline constexpr std::int64_t k_days_kept = 62;
+inline constexpr std::size_t k_pairs_waiting_max = 1024;  // beyond it pairs are dropped; 5 MiB
+inline constexpr std::size_t k_pairs_per_batch = 256;     // what they may add to what others wait for
+inline constexpr std::size_t k_pairs_kept_max = 100'000;  // in memory too
+inline constexpr std::size_t k_excerpt_bytes_max = 2048;  // of one answer of a pair
 inline constexpr std::int64_t k_months_kept = 13;
 
 // Why something was not written. Every fault but `invalid` fails closed: what needs the ledger is refused.
@@ -112,6 +118,20 @@ struct charged_reservation {
   friend bool operator==(const charged_reservation&, const charged_reservation&) = default;
 };
 
+// Two answers to one request: the one that went out, and that of a shadow target.
+struct stored_pair {
+  std::uint64_t place = 0;  // ascending, the oldest first
+  std::shared_ptr<const policy::comparison::pair> record;
+};
+
+// Pairs beyond either are deleted, the oldest first.
+struct pair_retention {
+  std::size_t count = 20'000;  // at most k_pairs_kept_max
+  std::int64_t days = 30;
+
+  friend bool operator==(const pair_retention&, const pair_retention&) = default;
+};
+
 struct health_report {
   std::optional<fault> reason;  // full_disk or failed; nothing: all is well
   std::string detail;           // names the folder and what to do
@@ -123,9 +143,11 @@ struct ledger_counters {
   std::uint64_t reservations_open = 0;
   std::uint64_t operations_waiting = 0;
   std::uint64_t refused_budget = 0;
-  std::uint64_t overruns = 0;   // settled above what was reserved
-  usd_nano overrun = 0;         // by how much, in sum
-  std::uint64_t full_disk = 0;  // times that the disk was found full
+  std::uint64_t overruns = 0;       // settled above what was reserved
+  usd_nano overrun = 0;             // by how much, in sum
+  std::uint64_t pairs = 0;          // kept
+  std::uint64_t pairs_dropped = 0;  // too many waited, or the disk did not take them
+  std::uint64_t full_disk = 0;      // times that the disk was found full
   std::int64_t last_commit_us = 0;
 };
 

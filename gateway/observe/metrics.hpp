@@ -20,6 +20,7 @@
 #include "gateway/errc.hpp"
 #include "gateway/observe/genai_metrics.hpp"
 #include "gateway/observe/route_counters.hpp"
+#include "gateway/observe/shadow_counters.hpp"
 #include "gateway/observe/shared_counters.hpp"
 #include "gateway/observe/upstream_counters.hpp"
 
@@ -63,6 +64,8 @@ class metrics final {
   void request_ended(const request_numbers& n);
   upstream_counters upstream(const std::string& target);
   scrape_counters scrapes(const std::string& target);
+  // Of copies of a configured model. The first call makes the families.
+  shadow_counters shadow(const std::string& model, const std::string& target);
   const route_counters& route() const noexcept { return route_; }
   // The first call makes the series: a gateway alone has none.
   shared_counters shared();

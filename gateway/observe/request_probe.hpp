@@ -30,6 +30,7 @@ class request_probe final {
   void set_key(std::string name) { key_ = std::move(name); }
   void set_model(std::string name) { model_ = std::move(name); }  // a configured name
   void set_target(std::string name) { target_ = std::move(name); }
+  const std::string& target() const noexcept { return target_; }  // the last that was tried
   void set_tokens(std::int64_t prompt, std::int64_t completion) {
     prompt_tokens_ = prompt;
     completion_tokens_ = completion;

@@ -12,6 +12,7 @@
 #include "gateway/http/syntax.hpp"
 #include "gateway/limits/ticket.hpp"
 #include "gateway/relay/answer_search.hpp"
+#include "gateway/shadow/watch.hpp"
 #include "policy/router.hpp"
 
 namespace weir::gateway::relay {
@@ -33,6 +34,7 @@ struct passage {
   limits::ticket& ticket;
   route::attempt& attempt;
   trace::attempt_span& span;
+  shadow::watch& copy;
 };
 
 void note_usage(api::request_context& context, const upstream::response& response, passage& through) {
@@ -53,8 +55,10 @@ task<void> pump_body(api::request_context& context, upstream::response& response
                     .body = response.take_body(),
                     .headers = head.headers};
   append(reply.headers, through.ticket.headers());
+  through.copy.whole(reply.body);
   const auto sent = co_await context.exchange.send(std::move(reply));
   if (!sent) context.probe.set_outcome(info(sent.error().code).code);
+  if (sent) through.copy.answered(through.attempt, response);
 }
 
 std::string error_event(const error& e) {
@@ -106,11 +110,13 @@ task<void> pump_stream(api::request_context& context, upstream::response& respon
   context.exchange.on_cut(&error_event);
   while (sent && piece && !piece->empty()) {
     if (response.complete()) break;
+    through.copy.came();
     if (auto done = context.exchange.write_now(*piece)) {
       sent = std::move(*done);
     } else {
       sent = co_await context.exchange.write_rest();
     }
+    through.copy.passed(*piece);
     if (sent) piece = co_await response.next(steady_clock::now() + inter_token);
     note_usage(context, response, through);
   }
@@ -121,12 +127,16 @@ task<void> pump_stream(api::request_context& context, upstream::response& respon
   if (!sent || !piece) {
     const error e = sent ? piece.error() : sent.error();
     co_await break_stream(context, e, response.error_sent());
+    if (sent) through.copy.broke(through.attempt, response);
     co_return;
   }
+  through.copy.came();
   sent = co_await context.exchange.finish(*piece);
   if (!sent) co_return;
   // The client has all of it, whenever it leaves now.
   context.probe.set_outcome({});
+  through.copy.passed(*piece);
+  through.copy.answered(through.attempt, response);
   co_await response.settle(steady_clock::now() + k_settle);
 }
 
@@ -212,13 +222,18 @@ task<void> relay_admitted(api::request_context& context, std::shared_ptr<const a
                                .id_prefix = id_prefix,
                                .output_tokens_max = bounded ? most.output_tokens / call->choices : 0,
                                .hedge_units = hedge_units_of(entry, most, ticket)};
+  const io_executor executor = co_await asio::this_coro::executor;
+  shadow::watch copy(context, entry, call, request.output_tokens_max, executor);
   answer_search search(request);
   auto found = co_await search.run();
   if (!found) {
+    const error why = found.error().why;
+    const int status = found.error().reply ? found.error().reply->status : 0;
     co_await give_up(context, std::move(found.error()), ticket);
+    copy.unanswered(why, status);
     co_return;
   }
-  passage through{ticket, found->attempt, found->span};
+  passage through{ticket, found->attempt, found->span, copy};
   auto& response = *found->response;
   if (context.said_as_asked != nullptr) *context.said_as_asked = response.head().said_as_asked;
   if (response.head().events) {

@@ -86,6 +86,7 @@ class attempt final {
   upstream::upstream& target() const noexcept;
   const policy::decision& made() const noexcept { return made_; }
   std::size_t target_index() const noexcept { return target_; }
+  std::chrono::steady_clock::time_point begun() const noexcept { return begun_; }
   const policy::candidate& choice() const noexcept { return made_.candidates[target_]; }
   // What the request's body tells the target besides what the client wrote.
   std::span<const api::body_member> members() const noexcept { return members_; }

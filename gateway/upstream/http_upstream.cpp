@@ -91,7 +91,9 @@ class http_upstream final : public upstream {
     const io_executor executor = co_await asio::this_coro::executor;
     bool nobody_asks = false;
     bool& at_work = request.sent != nullptr ? *request.sent : nobody_asks;
-    auto sent = co_await send(*slot, executor, head, body, request.deadline, how, at_work);
+    const wire_request out{
+        .head = head, .body = body, .deadline = request.deadline, .how = how, .once = request.once};
+    auto sent = co_await send(*slot, executor, out, at_work);
     if (!sent) co_return std::unexpected(std::move(sent.error()));
     auto& [link, start] = *sent;
     const bool success = start.status >= 200 && start.status <= 299;
@@ -112,6 +114,13 @@ class http_upstream final : public upstream {
 
  private:
   using answered = std::pair<held_link, reply_start>;
+  struct wire_request {
+    std::string_view head;
+    std::string_view body;
+    time_point deadline;
+    patience how;
+    bool once;
+  };
 
   std::unique_ptr<reply_translator> translator_of(const api::generation_call& call, std::string_view wanted,
                                                   bool events) const {
@@ -205,8 +214,8 @@ class http_upstream final : public upstream {
   // A pooled connection may have been closed by the target a moment ago. Where it turns out so before a byte
   // came back, a fresh one gets the request, once.
   task<std::expected<answered, attempt_failure>> send(attempt_slot& slot, io_executor executor,
-                                                      std::string_view head, std::string_view body,
-                                                      time_point deadline, patience how, bool& at_work) {
+                                                      const wire_request& out, bool& at_work) {
+    const auto& [head, body, deadline, how, once] = out;
     held_link link(client_pool::of(executor).take(*target_));
     if (link) {
       target_->counters.connections_reused->Increment();
@@ -217,6 +226,11 @@ class http_upstream final : public upstream {
       if (!reply.error().stale) {
         slot.end(reply.error().outcome);
         co_return std::unexpected(to_attempt_failure(std::move(reply.error())));
+      }
+      if (once) {
+        auto failed = to_attempt_failure(std::move(reply.error()));
+        failed.how = policy::failover::ending::reset_reused;
+        co_return std::unexpected(std::move(failed));
       }
       target_->counters.retries->Increment();
     }

@@ -100,6 +100,8 @@ struct dispatch {
   std::string_view trace_lines;               // header lines that take the request's trace there
   time_point deadline;                        // of start() and, for a stream, of its first content
   bool may_move = false;  // another target could serve it: one that hangs is not waited for
+  // It goes out once, even where a reused connection turns out to be closed: ending::reset_reused.
+  bool once = false;
   // Outlives start(). True from when the target may work at the request; false again where it was not reached
   // after all, or answered with an error status.
   bool* sent = nullptr;

@@ -28,6 +28,34 @@ auth::key_record sample_key() {
   return key;
 }
 
+policy::comparison::pair sample_pair() {
+  using namespace policy::comparison;
+  pair out{.at_s = 1'796'040'000, .model = "kimi", .tenant = "acme", .key = "ci", .streamed = true};
+  out.primary = {.target = "own",
+                 .status = 200,
+                 .prompt_tokens = 1000,
+                 .cached_tokens = 0,
+                 .output_tokens = 500,
+                 .price = 8'340'000,
+                 .unpriced = false,
+                 .ttft_ns = 120'000'000,
+                 .itl_mean_ns = 20'000'000,
+                 .itl_median_ns = 19'000'000,
+                 .end_to_end_ns = 10'100'000'000,
+                 .excerpt = "Nairobi."};
+  out.shadow = {.target = "hosted", .end = side_end::timed_out, .excerpt = {}};
+  out.alike = {.compared = true,
+               .cut = true,
+               .overlap = 0.666667,
+               .json = likeness::different,
+               .tools = likeness::equal};
+  return out;
+}
+
+stored_pair stored_sample(policy::comparison::pair record) {
+  return {.place = 1, .record = std::make_shared<const policy::comparison::pair>(std::move(record))};
+}
+
 std::vector<any_record> samples() {
   return {state_record{.commit = 9,
                        .next_id = 8,
@@ -71,7 +99,9 @@ std::vector<any_record> samples() {
                                  .cost = 12'345,
                                  .first_s = 1'796'040'000,
                                  .last_s = 1'796'040'100}},
-          traffic_row{.key = {.hour = 0, .model = "kimi", .target = ""}, .counts = {}}};
+          traffic_row{.key = {.hour = 0, .model = "kimi", .target = ""}, .counts = {}},
+          stored_sample(sample_pair()),
+          stored_sample({.model = "m", .primary = {.target = "a"}, .shadow = {.target = "b"}})};
 }
 
 }  // namespace
@@ -88,6 +118,8 @@ TEST_CASE("every record is read as it was written") {
   }
   const auto stored = encode(sample_key());
   CHECK(std::get<auth::key_record>(*decode(stored.key, *stored.value)) == sample_key());
+  const auto pair = encode(stored_sample(sample_pair()));
+  CHECK(*std::get<stored_pair>(*decode(pair.key, *pair.value)).record == sample_pair());
 }
 
 TEST_CASE("no flipped bit, lost byte or foreign key is read") {
