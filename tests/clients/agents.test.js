@@ -28,10 +28,7 @@ const KINDS = {
   chat: {Model: OpenAIChatCompletionsModel, path: '/v1/chat/completions'},
   responses: {Model: OpenAIResponsesModel, path: '/v1/responses'},
 };
-const TURNS = [
-  {call: 'add', args: {a: 19, b: 23}},
-  {text: 'The sum of 19 and 23 is 42 – 東京.'},
-];
+const TURNS = [{call: 'add', args: {a: 19, b: 23}}, {text: 'The sum of 19 and 23 is 42 – 東京.'}];
 
 const client = (weir) => new OpenAI({baseURL: weir.base, apiKey: 'a', maxRetries: 0});
 const runner = new Runner({tracingDisabled: true});
@@ -73,17 +70,27 @@ for (const [kind, {path}] of Object.entries(KINDS)) {
         }
         assert.equal(result.finalOutput, TURNS[1].text);
         assert.deepEqual(calls, [TURNS[0].args]);
-        assert.deepEqual(upstream.requests.map((request) => request.path), [path, path]);
+        assert.deepEqual(
+          upstream.requests.map((request) => request.path),
+          [path, path],
+        );
         assert.ok(upstream.requests.every((request) => (jsonOf(request).stream ?? false) === stream));
         const told = toolResult[kind](jsonOf(upstream.requests[1]));
-        assert.deepEqual([told.tool_call_id ?? told.call_id, told.content ?? told.output], ['call_add_0', '42']);
+        assert.deepEqual(
+          [told.tool_call_id ?? told.call_id, told.content ?? told.output],
+          ['call_add_0', '42'],
+        );
         assert.equal(result.state.usage.requests, 2);
         assert.ok(result.state.usage.inputTokens > 0);
       });
     }
 
     test('a structured answer', async (t) => {
-      const {weir, upstream} = await hostedWith(t, SPEAKS, plays([{text: '{"city":"Nairobi","people":4397073}'}]));
+      const {weir, upstream} = await hostedWith(
+        t,
+        SPEAKS,
+        plays([{text: '{"city":"Nairobi","people":4397073}'}]),
+      );
       const outputType = z.object({city: z.string(), people: z.number()});
       const model = new KINDS[kind].Model(client(weir), NAME);
       const result = await runner.run(new Agent({name: 'city', model, outputType}), 'Which city?');

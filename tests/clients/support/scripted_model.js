@@ -30,10 +30,20 @@ const CHAT = {
     return [first, ...more].map((call) => delta({tool_calls: [call]}));
   },
   stream: (turn) =>
-    sse([PREAMBLE, ...CHAT.deltas(turn), delta({}, turn.call ? 'tool_calls' : 'stop'), usageEvent(12, 5), '[DONE]']),
+    sse([
+      PREAMBLE,
+      ...CHAT.deltas(turn),
+      delta({}, turn.call ? 'tool_calls' : 'stop'),
+      usageEvent(12, 5),
+      '[DONE]',
+    ]),
   whole(turn) {
     if (!turn.call) return jsonReply(chatReply(turn.text));
-    const call = {id: callId(turn), type: 'function', function: {name: turn.call, arguments: JSON.stringify(turn.args)}};
+    const call = {
+      id: callId(turn),
+      type: 'function',
+      function: {name: turn.call, arguments: JSON.stringify(turn.args)},
+    };
     const said = {role: 'assistant', content: null, refusal: null, tool_calls: [call]};
     const choices = [{index: 0, message: said, logprobs: null, finish_reason: 'tool_calls'}];
     return jsonReply(chatReply('', {choices}));
@@ -46,7 +56,11 @@ const MESSAGES = {
   block: (turn) => ({type: 'tool_use', id: callId(turn), name: turn.call, input: turn.args}),
   stream(turn) {
     const parts = turn.call
-      ? block(0, {...MESSAGES.block(turn), input: {}}, ...pieces(turn.args).map((partial_json) => ({type: 'input_json_delta', partial_json})))
+      ? block(
+          0,
+          {...MESSAGES.block(turn), input: {}},
+          ...pieces(turn.args).map((partial_json) => ({type: 'input_json_delta', partial_json})),
+        )
       : textBlock(0, ...words(turn.text));
     return namedEvents([messageStart, ...parts, ...messageEnd(turn.call ? 'tool_use' : 'end_turn')]);
   },
@@ -69,15 +83,39 @@ const USAGE = {
 const RESPONSES = {
   results: (body) => [body.input].flat().filter((item) => item.type === 'function_call_output').length,
   response: (fields = {}) => ({
-    id: 'resp_1', object: 'response', created_at: 1, status: 'completed', model: 'served', output: [], usage: USAGE,
-    error: null, incomplete_details: null, instructions: null, metadata: {}, parallel_tool_calls: true,
-    temperature: 1, tool_choice: 'auto', tools: [], top_p: 1, ...fields,
+    id: 'resp_1',
+    object: 'response',
+    created_at: 1,
+    status: 'completed',
+    model: 'served',
+    output: [],
+    usage: USAGE,
+    error: null,
+    incomplete_details: null,
+    instructions: null,
+    metadata: {},
+    parallel_tool_calls: true,
+    temperature: 1,
+    tool_choice: 'auto',
+    tools: [],
+    top_p: 1,
+    ...fields,
   }),
   item: (turn) =>
     turn.call
-      ? {id: `fc_${turn.n}`, type: 'function_call', status: 'completed', call_id: callId(turn), name: turn.call, arguments: JSON.stringify(turn.args)}
+      ? {
+          id: `fc_${turn.n}`,
+          type: 'function_call',
+          status: 'completed',
+          call_id: callId(turn),
+          name: turn.call,
+          arguments: JSON.stringify(turn.args),
+        }
       : {
-          id: `msg_${turn.n}`, type: 'message', role: 'assistant', status: 'completed',
+          id: `msg_${turn.n}`,
+          type: 'message',
+          role: 'assistant',
+          status: 'completed',
           content: [{type: 'output_text', text: turn.text, annotations: [], logprobs: []}],
         },
   deltas(turn) {
@@ -85,7 +123,11 @@ const RESPONSES = {
     const of = {item_id: item.id, output_index: 0};
     if (turn.call) {
       return [
-        ...pieces(turn.args).map((part) => ({type: 'response.function_call_arguments.delta', ...of, delta: part})),
+        ...pieces(turn.args).map((part) => ({
+          type: 'response.function_call_arguments.delta',
+          ...of,
+          delta: part,
+        })),
         {type: 'response.function_call_arguments.done', ...of, name: turn.call, arguments: item.arguments},
       ];
     }
@@ -93,7 +135,12 @@ const RESPONSES = {
     const [part] = item.content;
     return [
       {type: 'response.content_part.added', ...at, part: {...part, text: ''}},
-      ...words(turn.text).map((word) => ({type: 'response.output_text.delta', ...at, delta: word, logprobs: []})),
+      ...words(turn.text).map((word) => ({
+        type: 'response.output_text.delta',
+        ...at,
+        delta: word,
+        logprobs: [],
+      })),
       {type: 'response.output_text.done', ...at, text: turn.text, logprobs: []},
       {type: 'response.content_part.done', ...at, part},
     ];
@@ -121,7 +168,8 @@ const DIALECTS = {'/v1/chat/completions': CHAT, '/v1/responses': RESPONSES, '/v1
 // A handler that plays `turns`; the last one is said again when there is no other.
 export const plays = (turns) => (request, socket) => {
   const dialect = DIALECTS[request.path];
-  if (isProbe(request) || !dialect) return socket.write(jsonReply({}, {status: isProbe(request) ? 200 : 404}));
+  if (isProbe(request) || !dialect)
+    return socket.write(jsonReply({}, {status: isProbe(request) ? 200 : 404}));
   const body = JSON.parse(request.body);
   const n = Math.min(dialect.results(body), turns.length - 1);
   const turn = {...turns[n], n};
