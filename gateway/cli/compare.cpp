@@ -1,5 +1,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -92,6 +93,10 @@ std::expected<std::vector<pair>, admin_failure> ask_server(const compare_options
 bool write_private(const std::filesystem::path& file, const std::string& text) {
   const int made = ::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
   if (made < 0) return false;
+  if (::fchmod(made, 0600) != 0) {  // one that was there
+    ::close(made);
+    return false;
+  }
   std::size_t done = 0;
   while (done < text.size()) {
     const auto wrote = ::write(made, text.data() + done, text.size() - done);

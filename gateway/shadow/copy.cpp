@@ -215,7 +215,8 @@ task<void> run(hub& owner, copy_job& job) {
     to.counters.drop(*why);
     co_return;
   }
-  const auto answers = 2 * static_cast<std::size_t>(to.terms.answer_bytes);
+  const auto whole = job.primary_body ? job.primary_body->size() : 0;
+  const auto answers = 2 * static_cast<std::size_t>(to.terms.answer_bytes) + whole;
   if (!job.held.grow_to(k_body_stages * job.call->body.size() + answers)) {
     to.counters.drop(shadow_drop::memory);
     co_return;

@@ -36,38 +36,44 @@ std::int64_t ns_between(steady_clock::time_point from, steady_clock::time_point 
   return std::max<std::int64_t>(0, std::chrono::nanoseconds(to - from).count());
 }
 
-}  // namespace
-
-watch::watch(api::request_context& context, const model_entry& entry,
-             const std::shared_ptr<const api::generation_call>& call, std::int64_t output_tokens_max,
-             const io_executor& executor)
-    : context_(context), entry_(entry), executor_(executor) {
+// Null: not chosen, or there is no room for it.
+std::unique_ptr<copy_job> choose(const api::request_context& context, const model_entry& entry,
+                                 const std::shared_ptr<const api::generation_call>& call) {
   const auto& to = entry.shadow;
-  if (!to || !is_compared(call->kind) || !context.caller.terms->shadow) return;
+  if (!to || !is_compared(call->kind) || !context.caller.terms->shadow) return nullptr;
+  if (context.state.shadows.is_cut() || context.state.draining) return nullptr;
   const auto id = context.exchange.request_id();
-  if (!policy::comparison::is_sampled(id, to->seed, to->terms.share)) return;
-  if (context.caller.terms->residency == auth::residency::local_only) {
-    return to->counters.drop(shadow_drop::local_only);
-  }
-  if (context.state.shadows.is_cut() || context.state.draining) return;
-  if (call->body.size() > static_cast<std::size_t>(to->terms.body_bytes)) {
-    return to->counters.drop(shadow_drop::too_large);
-  }
+  if (!policy::comparison::is_sampled(id, to->seed, to->terms.share)) return nullptr;
+  const auto drop = [&to](shadow_drop why) {
+    to->counters.drop(why);
+    return nullptr;
+  };
+  if (context.caller.terms->residency == auth::residency::local_only) return drop(shadow_drop::local_only);
+  const auto body_bytes = call->body.size();
+  if (body_bytes > static_cast<std::size_t>(to->terms.body_bytes)) return drop(shadow_drop::too_large);
   auto job = std::make_unique<copy_job>(to);
-  if (!job->held.grow_to(call->body.size() + static_cast<std::size_t>(to->terms.answer_bytes))) {
-    return to->counters.drop(shadow_drop::memory);
-  }
+  const auto answer_bytes = static_cast<std::size_t>(to->terms.answer_bytes);
+  if (!job->held.grow_to(body_bytes + answer_bytes)) return drop(shadow_drop::memory);
   job->call = call;
   job->request_id = copy_id(id, to->seed);
-  job->output_tokens_max = output_tokens_max;
   job->pair.model = entry.name;
   job->pair.tenant = context.caller.tenant;
   job->pair.key = context.caller.name;
   job->pair.streamed = call->stream;
   job->pair.shadow.target = to->terms.target;
-  gathered_.emplace(static_cast<std::size_t>(to->terms.answer_bytes));
+  return job;
+}
+
+}  // namespace
+
+watch::watch(api::request_context& context, const model_entry& entry,
+             const std::shared_ptr<const api::generation_call>& call, std::int64_t output_tokens_max,
+             const io_executor& executor)
+    : context_(context), entry_(entry), executor_(executor), job_(choose(context, entry, call)) {
+  if (!job_) return;
+  job_->output_tokens_max = output_tokens_max;
+  gathered_.emplace(static_cast<std::size_t>(job_->to->terms.answer_bytes));
   since_ = steady_clock::now();
-  job_ = std::move(job);
 }
 
 watch::~watch() {

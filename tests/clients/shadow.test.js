@@ -14,7 +14,7 @@ import {NAME, chatBody} from './support/relay.js';
 import {bearer} from './support/routing.js';
 import {ALLOWED, WORDS, answer, askOnce, dropped, pairsOf, shadowed, total} from './support/shadow.js';
 import {chatReply, head, jsonReply, replies, reset, sse} from './support/upstream.js';
-import {user} from './support/weir.js';
+import {Weir, user} from './support/weir.js';
 
 const run = promisify(execFile);
 const jsonOf = (request) => JSON.parse(request.body);
@@ -23,6 +23,12 @@ const near = (nano, usd) => assert.ok(Math.abs(nano - usd * 1e9) < 1, `${nano} i
 // What must not be there is looked for when all that was begun has ended.
 async function settled(weir) {
   await eventually('no copy at work', async () => (await total(weir, 'in_flight')) === 0);
+}
+
+// Ends a weir whose test stops it later.
+async function end(weir) {
+  weir.child.kill('SIGTERM');
+  assert.equal((await weir.ended).code, 0);
 }
 
 describe('a pair', {timeout: 120_000}, () => {
@@ -126,6 +132,11 @@ describe('a pair', {timeout: 120_000}, () => {
     assert.equal((await page(`?since=${first.data[0].at + 1000}`)).data.length, 0);
     for (const bad of ['?since=x', '?model=', '?model=a&model=b', '?limit=0', '?cursor=zz', '?other=1']) await page(bad, 400);
     assert.equal((await send(weir, 'GET', '/admin/v1/shadow/pairs')).status, 401);
+    const before = await pairsOf(weir, 3);
+    await end(weir);
+    const again = await Weir.start(() => weir.config);
+    t.after(() => again.stop());
+    assert.deepEqual(await pairsOf(again, 3), before);
   });
 });
 
@@ -343,5 +354,8 @@ describe('weir compare', {timeout: 120_000}, () => {
     await assert.rejects(compare(...at, '--since', 'yesterday'), /--since/);
     const ledger = path.join(dir, 'ledger');
     await assert.rejects(compare('--ledger', ledger), /in use/);
+    await end(weir);
+    const offline = JSON.parse((await compare('--ledger', ledger, '--json')).stdout);
+    assert.deepEqual(offline.comparisons, json.comparisons);
   });
 });
