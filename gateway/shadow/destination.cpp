@@ -53,7 +53,7 @@ std::expected<std::shared_ptr<const destination>, std::string> make_destination(
   const std::chrono::milliseconds write_idle(config.limits.write_idle_timeout_ms);
   // Attempts are counted apart from those of clients' requests.
   auto origin = upstream::make_origin(with_own_limits(target, copy), write_idle, names,
-                                      metrics.upstream("shadow:" + target.name));
+                                      metrics.upstream("shadow:" + target.name), nullptr);
   if (!origin) return std::unexpected(fmt::format("shadow target '{}': {}", target.name, origin.error()));
   std::random_device random;
   auto out = std::make_shared<destination>(copy, static_cast<std::uint64_t>(config.shadow.seed),

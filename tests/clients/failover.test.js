@@ -243,7 +243,7 @@ describe('failover by what a target says', {timeout: 240_000}, () => {
 describe('failover: health', {timeout: 240_000}, () => {
   const failing = (config) => ({...config, failover: {failures: 2, open_ms: 600, slow_start_ms: 0, retry_percent: 100}});
 
-  test('G: a target that failed is left alone, probed by one request, and used again', async (t) => {
+  test('G5: a target that failed is left alone, probed by one request when its time is over, and used again', async (t) => {
     let broken = true;
     const bad = await upstreamOf(t, (request, socket) =>
       broken ? fails(500, {message: 'broken'})(request, socket) : answers(request, socket));

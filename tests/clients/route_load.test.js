@@ -141,7 +141,7 @@ describe('a scrape that fails', {timeout: 120_000}, () => {
     'too many words': (request, response) => void response.end('x'.repeat((4 << 20) + 1)),
   };
   for (const [name, fault] of Object.entries(faults)) {
-    test(`${name}: the replica is served, its last load stays`, async (t) => {
+    test(`G9: ${name}: the replica is served, its last load stays`, async (t) => {
       const failing = await replicaOf(t, queue(1, 5));
       const other = await replicaOf(t, queue(0, 0));
       const weir = await relayOf(

@@ -78,7 +78,7 @@ const everySpelling = (url, paths, open, check) => {
 };
 
 describe('paths and keys', {timeout: 600_000}, () => {
-  test('the API: no spelling is served without a key, and what asks for none is nothing at all', async (t) => {
+  test('the API: no spelling is served without a key, and what asks for none is nothing', async (t) => {
     const {weir, upstream} = await start(t);
     const rows = await everySpelling(weir.url, API, OPEN.api, async ({path, method, body, target}) => {
       const of = (fields) => sent(weir.url, method, target, {body, fields});

@@ -73,7 +73,7 @@ describe('reload', {timeout: 120_000}, () => {
       /reload refused/,
     ],
   ]) {
-    test(`${name} is refused whole and the old configuration goes on`, async () => {
+    test(`L6: ${name} is refused whole and the old configuration goes on`, async () => {
       const weir = await Weir.start();
       weir.configure(change({...weir.config, models: [{name: 'new', targets: ['embedded']}]}));
       weir.child.kill('SIGHUP');
@@ -88,7 +88,7 @@ describe('reload', {timeout: 120_000}, () => {
 });
 
 describe('end', {timeout: 120_000}, () => {
-  test('SIGTERM: not ready at once, the running stream finishes, exit code 0', async () => {
+  test('L1: SIGTERM: not ready at once, the running stream finishes, exit code 0', async () => {
     const weir = await Weir.start();
     const stream = await weir.post('/v1/chat/completions', {model: MODEL, ...ENDLESS, max_tokens: 1500});
     const events = readEvents(stream);
@@ -99,7 +99,7 @@ describe('end', {timeout: 120_000}, () => {
     rmSync(weir.dir, {recursive: true});
   });
 
-  test('past the grace a stream is cut and the exit code says so', async () => {
+  test('L2: past the grace a stream is cut, with an error event, and the exit code says so', async () => {
     const weir = await Weir.start((config) => ({...config, log: {access: true}, limits: {drain_grace_ms: 50}}));
     const stream = await weir.post('/v1/chat/completions', {model: MODEL, ...ENDLESS});
     const seen = textUntilCut(stream);
@@ -207,7 +207,7 @@ describe('command line', {timeout: 120_000}, () => {
     return path.join(dir, name);
   };
 
-  test('--check reports every fault with file, line and key', async () => {
+  test('L7: --check reports every fault, an unknown key too, with file, line and key', async () => {
     const bad = file('bad.yaml', 'listen: nowhere\ntargets:\n  - name: a\n    engine: {threads: -1}\nmodls: []\n');
     const {code, err} = await command('serve', '--config', bad, '--check');
     assert.equal(code, 2);
