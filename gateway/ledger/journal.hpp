@@ -71,8 +71,9 @@ struct add_pair_operation {
   std::uint64_t place = 0;  // set by write()
 };
 
-using operation = std::variant<reserve_operation, settle_operation, void_operation, put_key_operation,
-                               put_tenant_operation, erase_key_operation, traffic_operation, add_pair_operation>;
+using operation =
+    std::variant<reserve_operation, settle_operation, void_operation, put_key_operation, put_tenant_operation,
+                 erase_key_operation, traffic_operation, add_pair_operation>;
 
 class journal final {
  public:

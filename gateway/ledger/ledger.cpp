@@ -85,8 +85,8 @@ ledger::impl::impl(settings with, std::unique_ptr<store> opened, contents on_dis
       live(on_disk.sums),
       keys(on_disk.keys),
       tenants(on_disk.tenants),
-      traffic(std::move(on_disk.traffic)),
       pairs(on_disk.pairs),
+      traffic(std::move(on_disk.traffic)),
       durable(std::move(on_disk)) {
   for (const auto& charge : durable.on_disk().charged) charged.push_back(charge.record);
   std::reverse(charged.begin(), charged.end());

@@ -77,8 +77,9 @@ struct stored_charge {
   charged_reservation record;
 };
 
-using any_record = std::variant<state_record, stored_account, stored_window, stored_reservation,
-                                stored_charge, auth::key_record, auth::tenant_record, traffic_row, stored_pair>;
+using any_record =
+    std::variant<state_record, stored_account, stored_window, stored_reservation, stored_charge,
+                 auth::key_record, auth::tenant_record, traffic_row, stored_pair>;
 
 // What a batch does to one key of the database.
 struct change {

@@ -1,0 +1,59 @@
+#include "gateway/fleet_parts.hpp"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "gateway/version.hpp"
+
+namespace weir::gateway {
+
+namespace {
+
+constexpr std::int64_t k_permille_per_percent = 10;
+constexpr std::int64_t k_hedge_window_ns = 600'000'000'000;
+
+}  // namespace
+
+std::shared_ptr<policy::failover::share_budget> take_over_retries(const config::failover_config& terms,
+                                                                  const snapshot* previous) {
+  if (previous != nullptr && previous->config.failover.retry_percent == terms.retry_percent) {
+    return previous->retries;
+  }
+  policy::failover::budget_terms budget{.share_permille = terms.retry_percent * k_permille_per_percent};
+  if (terms.retry_percent == 0) budget.units_min = 0;
+  return std::make_shared<policy::failover::share_budget>(budget);
+}
+
+std::shared_ptr<policy::failover::share_budget> take_over_hedges(const config::failover_config& terms,
+                                                                 const std::string& model,
+                                                                 const snapshot* previous) {
+  if (terms.hedge_after_ms == 0) return nullptr;
+  const auto* before = previous == nullptr ? nullptr : previous->find_model(model);
+  const bool same = before != nullptr && before->hedges != nullptr &&
+                    previous->config.failover.hedge_percent == terms.hedge_percent;
+  if (same) return before->hedges;
+  return std::make_shared<policy::failover::share_budget>(
+      policy::failover::budget_terms{.share_permille = terms.hedge_percent * k_permille_per_percent,
+                                     .units_min = 0,
+                                     .window_ns = k_hedge_window_ns});
+}
+
+std::expected<trace::tracer, std::string> open_tracer(const config::tracing_config& terms,
+                                                      const snapshot* previous, fleet_services& services) {
+  if (terms.endpoint.empty()) return trace::tracer{};
+  if (previous != nullptr && previous->config.tracing == terms) return previous->tracing;
+  config::target_config collector{.name = "tracing", .is_http = true};
+  collector.http.base_url = terms.endpoint;
+  collector.http.api_key_file = terms.token_file;
+  auto origin = upstream::make_origin(collector, trace::k_post_time, services.names, {}, nullptr);
+  if (!origin) return std::unexpected(fmt::format("tracing: {}", origin.error()));
+  std::string headers;
+  if (!(*origin)->keys.empty()) headers = "authorization: Bearer " + (*origin)->keys.front().text + "\r\n";
+  trace::resource about{.service_version = k_version, .instance = auth::random_id("")};
+  return trace::tracer{.to = std::make_shared<trace::exporter>(std::move(*origin), terms.path,
+                                                               std::move(headers), std::move(about)),
+                       .sample_share = terms.sample};
+}
+
+}  // namespace weir::gateway

@@ -1,0 +1,26 @@
+// Parts of a snapshot that go on over a reload where their configuration is the same: budgets of second
+// attempts, and where traces go. The thread that builds snapshots.
+#pragma once
+
+#include <expected>
+#include <memory>
+#include <string>
+
+#include "gateway/fleet.hpp"
+
+namespace weir::gateway {
+
+std::shared_ptr<policy::failover::share_budget> take_over_retries(const config::failover_config& terms,
+                                                                  const snapshot* previous);
+
+// In money or, where nothing has a price, in tokens: of one model, so that they do not mix. Null: there are
+// none.
+std::shared_ptr<policy::failover::share_budget> take_over_hedges(const config::failover_config& terms,
+                                                                 const std::string& model,
+                                                                 const snapshot* previous);
+
+// The error is a sentence for the operator; no secret is in it.
+std::expected<trace::tracer, std::string> open_tracer(const config::tracing_config& terms,
+                                                      const snapshot* previous, fleet_services& services);
+
+}  // namespace weir::gateway
