@@ -40,11 +40,11 @@ std::vector<compared> compare_all(std::vector<policy::comparison::pair> pairs) {
 }
 
 std::string time_text(std::int64_t unix_s) {
-  using namespace std::chrono;
-  const sys_seconds at{seconds(unix_s)};
-  const auto day = floor<days>(at);
-  const year_month_day date(day);
-  const hh_mm_ss clock(floor<minutes>(at - day));
+  namespace time = std::chrono;
+  const time::sys_seconds at{time::seconds(unix_s)};
+  const auto day = time::floor<time::days>(at);
+  const time::year_month_day date(day);
+  const time::hh_mm_ss clock(time::floor<time::minutes>(at - day));
   return fmt::format("{:04}-{:02}-{:02} {:02}:{:02}", static_cast<int>(date.year()),
                      static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()),
                      clock.hours().count(), clock.minutes().count());

@@ -47,8 +47,8 @@ void cut(std::string_view path_text, const std::string& body) {
   }
   api::tame_numbers(left);
   simdjson::dom::parser parser;
-  const auto root = api::parse_object(parser, left);
-  if (!root || is_left(*root, *path)) std::abort();
+  simdjson::dom::element root;
+  if (parser.parse(left).get(root) || is_left(root, *path)) std::abort();
   if (shadow::redact(left, std::span(&*path, 1)) != left) std::abort();
 }
 
