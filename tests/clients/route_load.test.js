@@ -46,6 +46,7 @@ async function assertAllTo(weir, name, count = 3, body = chatBody()) {
   );
 }
 
+const TOO_MANY = Buffer.alloc((4 << 20) + 1, 'x'); // made once: it is asked for ten times a second
 const says = (text) => (request, response) => void response.end(text);
 const queue = (running, waiting) =>
   says(`vllm:num_requests_running{engine="0"} ${running}\nvllm:num_requests_waiting{engine="0"} ${waiting}\n`);
@@ -138,7 +139,7 @@ describe('a scrape that fails', {timeout: 120_000}, () => {
     },
     'a reset': (request) => request.socket.resetAndDestroy(),
     'other words': says('nothing 7\n'),
-    'too many words': (request, response) => void response.end('x'.repeat((4 << 20) + 1)),
+    'too many words': (request, response) => void response.end(TOO_MANY),
   };
   for (const [name, fault] of Object.entries(faults)) {
     test(`G9: ${name}: the replica is served, its last load stays`, async (t) => {
