@@ -96,9 +96,8 @@ TEST_CASE("named fields go, every other byte stays") {
 }
 
 TEST_CASE("a redacted request is still a request") {
-  const std::string body =
-      R"({"model":"kimi","messages":[{"role":"user","name":"bob","content":"hi"}],)"
-      R"("user":"bob","stream":true})";
+  const std::string body = R"({"model":"kimi","messages":[{"role":"user","name":"bob","content":"hi"}],)"
+                           R"("user":"bob","stream":true})";
   REQUIRE(api::read_generation_call(api::generation_kind::chat, body));
   const auto call =
       api::read_generation_call(api::generation_kind::chat, redact(body, paths({"user", "messages[].name"})));
