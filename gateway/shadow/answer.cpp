@@ -45,11 +45,19 @@ std::string_view text_of(const object& of, std::string_view key) {
 
 }  // namespace
 
+std::string_view first_bytes(std::string_view text, std::size_t bytes_max) noexcept {
+  if (text.size() <= bytes_max) return text;
+  while (bytes_max > 0 && (static_cast<unsigned char>(text[bytes_max]) & 0xc0) == 0x80) --bytes_max;
+  return text.substr(0, bytes_max);
+}
+
 void answer_gatherer::add(std::string& to, std::string_view more) {
-  const auto kept = std::min(more.size(), bytes_left_);
-  found_.cut = found_.cut || kept < more.size();
-  to.append(more.substr(0, kept));
-  bytes_left_ -= kept;
+  const auto kept = first_bytes(more, bytes_left_);
+  to.append(kept);
+  bytes_left_ -= kept.size();
+  if (kept.size() == more.size()) return;
+  found_.cut = true;
+  bytes_left_ = 0;
 }
 
 tool_call* answer_gatherer::call_at(std::size_t index) {

@@ -2,7 +2,7 @@
 // an answer with several choices it is the first. Reasoning counts as content in time, not in text.
 //
 // Bounded: of text and calls together `bytes_max`, of pauses k_pauses_max; what is beyond is not kept, and
-// cut says so of text. Threads: one owner; push() and push_whole() on I/O threads, which share a parser each.
+// cut says so of text, which ends between two characters. Threads: one owner; each thread has a parser.
 #pragma once
 
 #include <chrono>
@@ -16,6 +16,9 @@ namespace weir::gateway::shadow {
 
 inline constexpr std::size_t k_pauses_max = 4096;
 inline constexpr std::size_t k_calls_max = 128;
+
+// Its first bytes, at most so many, to the end of a character. REQUIRES: valid UTF-8.
+std::string_view first_bytes(std::string_view text, std::size_t bytes_max) noexcept;
 
 struct tool_call {
   std::string name;

@@ -34,15 +34,10 @@ std::int64_t ns_between(upstream::time_point from, upstream::time_point to) {
   return std::max<std::int64_t>(0, std::chrono::nanoseconds(to - from).count());
 }
 
-// No byte of it is cut within a character.
 std::string excerpt_of(const answer& whole) {
-  std::string out = whole.text.substr(0, ledger::k_excerpt_bytes_max);
+  std::string out = whole.text;
   for (const auto& call : whole.calls) out += "\n" + call.name + "(" + call.arguments + ")";
-  if (out.size() <= ledger::k_excerpt_bytes_max) return out;
-  auto end = ledger::k_excerpt_bytes_max;
-  while (end > 0 && (static_cast<unsigned char>(out[end]) & 0xc0) == 0x80) --end;
-  out.resize(end);
-  return out;
+  return std::string(first_bytes(out, ledger::k_excerpt_bytes_max));
 }
 
 // Counts the copy as running.
@@ -80,10 +75,17 @@ struct received {
   bool after_content = false;
 };
 
+upstream::attempt_failure endless() {
+  return {.why = {errc::deadline_exceeded, "the answer has no end", {}}, .how = ending::stream_cut};
+}
+
 task<received> receive(upstream::response& response, upstream::time_point begun,
                        upstream::time_point deadline, answer_gatherer& into, side& to) {
   received out;
+  const io_executor executor = co_await asio::this_coro::executor;
   while (true) {
+    // A target that always has more to say does not keep the thread from clients.
+    co_await asio::post(executor, use_task);
     auto piece = co_await response.next(deadline);
     const auto now = steady_clock::now();
     if (!piece) {
@@ -101,6 +103,10 @@ task<received> receive(upstream::response& response, upstream::time_point begun,
     }
     out.after_content = true;
     if (response.complete()) break;
+    if (now >= deadline) {
+      out.failure = endless();
+      co_return out;
+    }
   }
   co_return out;
 }

@@ -83,6 +83,12 @@ TEST_CASE("no more is kept than was allowed") {
   seen.push(chunk(R"({"content":"abcd"})") + chunk(R"({"content":"efgh"})"), at(0));
   CHECK(seen.found().text == "abcde");
   CHECK(seen.found().cut);
+  answer_gatherer within(4);
+  within.push(chunk(R"({"content":"abc\u00e9"})") + chunk(R"({"content":"d"})"), at(0));
+  CHECK(within.found().text == "abc");  // nothing behind a gap either
+  CHECK(first_bytes("abc\xc3\xa9", 5) == "abc\xc3\xa9");
+  CHECK(first_bytes("abc\xc3\xa9", 4) == "abc");
+  CHECK(first_bytes("\xc3\xa9", 0).empty());
   answer_gatherer calls(1 << 20);
   calls.push(chunk(R"({"tool_calls":[{"index":4000000000,"function":{"name":"f"}}]})"), at(0));
   CHECK(calls.found().calls.empty());
