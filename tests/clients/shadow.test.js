@@ -342,7 +342,8 @@ describe('weir compare', {timeout: 120_000}, () => {
   const compare = (...options) => run(process.env.WEIR_BIN, ['compare', ...options], {maxBuffer: 64 << 20});
 
   test('says who wins, from a running weir and from its folder', async (t) => {
-    const {weir, dir, file} = await shadowed(t, {copy: {keep_text: true}});
+    const shadow = (request, socket) => socket.write(answer(['It ', 'is ', 'in ', 'Kenya.'], 0));
+    const {weir, dir, file} = await shadowed(t, {shadow, copy: {keep_text: true}});
     for (let i = 0; i < 20; ++i) await askOnce(weir);
     await pairsOf(weir, 20);
     const at = ['--url', weir.admin, '--admin-key-file', file];
