@@ -16,6 +16,7 @@ namespace {
 using simdjson::dom::element;
 using simdjson::dom::object;
 
+constexpr std::int64_t k_choices_max = 16'384;               // as vLLM bounds n
 constexpr std::int64_t k_count_max = std::int64_t{1} << 31;  // nobody means more; products stay in range
 
 bool names_media(std::string_view word) {
@@ -92,7 +93,11 @@ std::int64_t count_in(field_reader& in, std::string_view key) {
     return 0;
   }
   constexpr auto most = static_cast<double>(k_count_max);
-  return static_cast<std::int64_t>(std::clamp(number, -1.0, most));
+  if (number > most || number < -most) {
+    in.fail(key, fmt::format("is out of range: at most {}", k_count_max));
+    return 0;
+  }
+  return static_cast<std::int64_t>(std::max(number, -1.0));
 }
 
 // Prompts of a completions request: one, or the entries of a list that is not one list of ids.
@@ -123,30 +128,54 @@ void read_extent(object root, field_reader& in, generation_call& out) {
   }
   out.output_bounded = out.output_bounded && out.loose_fields.empty();
   std::int64_t each = 1;
-  for (const auto key : k_choice_fields) each = std::max(each, count_in(in, key));
+  for (const auto key : k_choice_fields) {
+    const std::int64_t count = count_in(in, key);
+    if (count > k_choices_max) in.fail(key, fmt::format("may be at most {}", k_choices_max));
+    each = std::max(each, count);
+  }
   out.choices = std::min(each * prompts_in(in), k_count_max);
+}
+
+enum class tool_kind { client, group, search, other };
+
+tool_kind kind_of(element tool) {
+  static constexpr std::string_view k_client[] = {"function", "custom", "local_shell", "apply_patch",
+                                                  "tool_search"};
+  std::string_view type;
+  if (tool.at_key("type").get(type)) return tool_kind::other;
+  if (type == "namespace") return tool_kind::group;
+  if (type.starts_with("web_search")) return tool_kind::search;
+  const bool is_client = std::find(std::begin(k_client), std::end(k_client), type) != std::end(k_client);
+  return is_client ? tool_kind::client : tool_kind::other;
+}
+
+void check_tools(element declared, bool inner, field_reader& in, generation_call& out) {
+  simdjson::dom::array tools;
+  if (declared.get(tools)) return;
+  for (const auto tool : tools) {
+    const auto kind = kind_of(tool);
+    element members;
+    out.searches = out.searches || kind == tool_kind::search;
+    if (kind == tool_kind::group && !inner && !tool.at_key("tools").get(members)) {
+      check_tools(members, true, in, out);
+    } else if (kind == tool_kind::other || (inner && kind != tool_kind::client)) {
+      in.fail("tools",
+              "may be of type function, custom, namespace, tool_search, local_shell, apply_patch or "
+              "web_search here");
+    }
+  }
 }
 
 // What a target would keep between requests is no target's that the next request may go to, and what it would
 // do by itself, such as asking a host that the client names, is not bounded by tokens.
-void check_stateless(field_reader& in) {
-  static constexpr std::string_view k_own_tools[] = {"function", "custom", "local_shell", "apply_patch"};
+void check_stateless(field_reader& in, generation_call& out) {
   for (const std::string_view key : {"previous_response_id", "conversation", "prompt"}) {
     if (in.find(key)) in.fail(key, "is not kept here; send the whole conversation as 'input'");
   }
   bool background = false;
   in.flag("background", background);
   if (background) in.fail("background", "answers are not kept here; leave it out");
-  simdjson::dom::array tools;
-  const auto declared = in.find("tools");
-  if (!declared || declared->get(tools)) return;
-  for (const auto tool : tools) {
-    std::string_view type;
-    if (tool.at_key("type").get(type)) type = {};
-    if (std::find(std::begin(k_own_tools), std::end(k_own_tools), type) == std::end(k_own_tools)) {
-      in.fail("tools", "may be of type function, custom, local_shell or apply_patch here");
-    }
-  }
+  if (const auto declared = in.find("tools")) check_tools(*declared, false, in, out);
 }
 
 // Depth is bounded by the parser. What a model says to a tool is its own affair.
@@ -242,7 +271,7 @@ void read_call(object root, generation_call& out, std::optional<error>& fault) {
   const auto declared = in.find("tools");
   out.has_tools = declared && !declared->get(tools) && tools.size() > 0;
   read_messages(in, out.kind == generation_kind::responses ? "input" : "messages", out);
-  if (out.kind == generation_kind::responses) check_stateless(in);
+  if (out.kind == generation_kind::responses) check_stateless(in, out);
   if (is_messages(out.kind)) check_messages(in);
   out.facts.needs_structured_output = wants_json(in);
   out.facts.needs_forced_tool = forces_tool(in);

@@ -27,6 +27,7 @@ struct generation_call {
   bool stream = false;
   bool include_usage = false;  // the client wants the usage event of a stream
   bool has_tools = false;
+  bool searches = false;               // the web, at the target: what that costs is not in its tokens
   std::int64_t output_tokens_max = 0;  // of one choice; 0: the client names none
   bool output_bounded = false;  // in a field that every target obeys, and no other field says otherwise
   std::vector<std::string_view> loose_fields;  // literals: bound the output elsewhere, and nothing here

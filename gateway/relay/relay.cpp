@@ -199,6 +199,12 @@ task<void> give_up(api::request_context& context, refusal end, limits::ticket& t
 task<void> relay_admitted(api::request_context& context, std::shared_ptr<const api::generation_call> call,
                           std::string_view id_prefix, const model_entry& entry, limits::ticket& ticket) {
   auto prompt = co_await entry.router->identify(*call, context.caller);
+  if (call->searches && ticket.has_budget()) {
+    const error e{errc::bad_request, "web searches have a price that the budget of this key cannot bound",
+                  "tools"};
+    co_await refuse(context, e, ticket.headers());
+    co_return;
+  }
   const auto most = need_of(context, *call, *prompt, entry);
   if (most.estimate && ticket.counted()) context.probe.set_estimated();
   const result<void> taken = co_await ticket.take_tokens(most);

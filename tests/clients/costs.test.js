@@ -202,7 +202,8 @@ describe('weir costs --live', {timeout: 120_000}, () => {
     assert.equal(one.inputs.requests_per_hour, 2);
     assert.equal(one.inputs.prompt_tokens, 2000);
 
-    await weir.stop();
+    weir.child.kill('SIGTERM');
+    assert.equal((await weir.ended).code, 0);
     const after = await reportOf(inputs, '--live', '--ledger-dir', path.join(dir, 'ledger'));
     assert.deepEqual(after.inputs, SENT);
   });
