@@ -11,17 +11,20 @@ namespace weir::gateway {
 namespace {
 
 constexpr std::int64_t k_permille_per_percent = 10;
+constexpr std::int64_t k_dying_targets = 2;
 constexpr std::int64_t k_hedge_window_ns = 600'000'000'000;
 
 }  // namespace
 
 std::shared_ptr<policy::failover::share_budget> take_over_retries(const config::failover_config& terms,
                                                                   const snapshot* previous) {
-  if (previous != nullptr && previous->config.failover.retry_percent == terms.retry_percent) {
+  if (previous != nullptr && previous->config.failover.retry_percent == terms.retry_percent &&
+      previous->config.failover.failures == terms.failures) {
     return previous->retries;
   }
   policy::failover::budget_terms budget{.share_permille = terms.retry_percent * k_permille_per_percent};
-  if (terms.retry_percent == 0) budget.units_min = 0;
+  // In light traffic two targets that die shall be left alone before the budget is used up.
+  budget.units_min = terms.retry_percent == 0 ? 0 : k_dying_targets * terms.failures;
   return std::make_shared<policy::failover::share_budget>(budget);
 }
 

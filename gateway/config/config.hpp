@@ -237,7 +237,7 @@ struct routing_config {
 // What happens when targets fail.
 struct failover_config {
   std::int64_t attempts = 2;            // of a request, the first included
-  std::int64_t retry_percent = 10;      // second attempts, of all requests in 10 s (3 always may)
+  std::int64_t retry_percent = 10;      // second attempts, of all requests in 10 s
   std::int64_t hedge_after_ms = 0;      // without content a second target gets the request too; 0: never
   std::int64_t hedge_percent = 2;       // of what requests of a model cost in 10 minutes, second targets may
   std::int64_t failures = 5;            // in a row until a target is not used

@@ -125,7 +125,7 @@ void read_accounts(map_reader& in, accounts_config& out) {
   in.bytes("transfer_bytes_per_s", bytes_per_s, {1, k_memory_bytes_max});
   out.transfer_bytes_per_s = static_cast<double>(bytes_per_s);
   if (out.kept_slots > 0 && out.kept_slots >= out.state_slots) {
-    in.fail("replication", "keeps every slot; it must be less than state_slots");
+    in.fail("replication", "needs more state_slots than it keeps");
   }
   // Sums of what was read stay below 2^63 as doubles do not lose what matters here.
   const double fixed = static_cast<double>(out.weights_bytes) + static_cast<double>(out.runtime_bytes);

@@ -76,7 +76,8 @@ std::vector<policy::target_view> model_router::views() const {
 bool model_router::is_usable(std::size_t target) const {
   const auto& t = targets_[target];
   const auto view = t.target->view();
-  return view.ready && view.set_aside == policy::aside::no && t.health->look(now_ns()).usable;
+  const auto now_is = t.health->look(now_ns());
+  return view.ready && view.set_aside == policy::aside::no && now_is.usable && !now_is.probe;
 }
 
 // A pool keeps some of its targets, however they fail. Hosted ones are a pool of their own: not every key may
