@@ -93,9 +93,12 @@ std::string list_of(const report& r, bool of_licence) {
 }
 
 std::string isolation_json(const isolation& isolated) {
-  return fmt::format(R"({{"local_only_share":{},"requests_per_hour":{},"replicas_needed":{}}})",
-                     number(isolated.share), number(isolated.requests_per_hour),
-                     isolated.replicas ? fmt::format("{}", *isolated.replicas) : "null");
+  return fmt::format(
+      R"({{"local_only_share":{},"requests_per_hour":{},"replicas_needed":{},"mixed_usd_per_month":{},)"
+      R"("own_usd_per_month":{}}})",
+      number(isolated.share), number(isolated.requests_per_hour),
+      isolated.replicas ? fmt::format("{}", *isolated.replicas) : "null", amount(isolated.mixed_per_month),
+      amount(isolated.own_per_month));
 }
 
 std::string maybe(const std::optional<double>& value) {

@@ -23,11 +23,23 @@ std::string for_what_may_leave(const outcome& out) {
                      in_percent(out.isolated->share));
 }
 
+// What may not leave needs machines anyway: the choice is between those alone and machines for all.
+std::string mixed(const inputs& in, const outcome& out) {
+  const auto& of = *out.isolated;
+  return fmt::format(
+      "{} of the requests may not leave and need {} anyway. With {} for the rest that is {} a month; with "
+      "own "
+      "machines for all, {}: a difference of {} a month.",
+      in_percent(of.share), replicas(*of.replicas), in.api.name, in_cents(*of.mixed_per_month),
+      in_cents(*of.own_per_month), in_cents(*out.saved_per_month));
+}
+
 std::string compared(const inputs& in, const outcome& out) {
   const auto& own = out.own->carries ? out.own->cost : *out.own->cost_needed;
   const auto amount = [](const std::optional<usd_nano>& usd) {
     return usd ? in_millionths(*usd) : std::string("nothing, for none is accepted,");
   };
+  if (out.isolated && out.isolated->mixed_per_month) return mixed(in, out);
   auto text = fmt::format("an accepted result costs {} on {} and {} at {}", amount(own.per_accepted),
                           in.self_host.name, amount(out.api->per_accepted), in.api.name);
   if (!out.own->carries) {
@@ -144,6 +156,7 @@ std::string verdict(const inputs& in, const outcome& out) {
     case answer::api_does_not_fit:
       return "USE THE API: " + no_fit(out) + for_what_may_leave(out);
     case answer::api_cheaper:
+      if (out.isolated && out.isolated->mixed_per_month) return "USE BOTH: " + mixed(in, out);
       return "USE THE API: " + compared(in, out) + for_what_may_leave(out);
     case answer::self_host_cheaper:
       return "SELF-HOST: " + compared(in, out);

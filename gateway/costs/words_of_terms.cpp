@@ -113,7 +113,12 @@ std::vector<line> isolation_lines(const inputs& in, const outcome& out) {
                      fmt::format("{} replica{}, {} of them spare", grouped(*isolated.replicas),
                                  *isolated.replicas == 1 ? "" : "s", grouped(in.self_host.spare_replicas))});
   }
-  lines.push_back({"note", "the costs above compare all requests, as if all could leave"});
+  if (isolated.mixed_per_month) {
+    lines.push_back({"with the API for the rest", in_cents(*isolated.mixed_per_month) + " a month"});
+    lines.push_back({"own machines for all", in_cents(*isolated.own_per_month) + " a month"});
+  }
+  lines.push_back(
+      {"note", "the costs above compare all requests, as if all could leave; the verdict does not"});
   return lines;
 }
 

@@ -147,7 +147,9 @@ std::optional<break_evens> break_evens_of(const inputs& in, const known& k, cons
 isolation isolation_of(const inputs& in, const std::optional<balance>& b) {
   isolation out{.share = *in.traffic.local_only_share,
                 .requests_per_hour = *in.traffic.local_only_share * in.traffic.requests_per_hour.value_or(0),
-                .replicas = std::nullopt};
+                .replicas = std::nullopt,
+                .mixed_per_month = std::nullopt,
+                .own_per_month = std::nullopt};
   if (!b || out.share <= 0 || !in.traffic.requests_per_hour) return out;
   const auto bound = replicas_per_load(b->bounds, b->peak_to_mean, b->self_hit_rate);
   const auto serving = replicas_for(out.requests_per_hour, bound);
@@ -214,7 +216,19 @@ void judge(const inputs& in, const std::optional<balance>& b, outcome& out) {
   const double accepted = requests * *in.self_host.accepted_share * k_hours_per_month;
   const auto replicas = out.own->carries ? out.own->replicas : out.own->needed;
   const double month = b->fleet_usd_per_hour(replicas) * k_hours_per_month;
-  out.saved_per_month = to_nano(std::abs(month - accepted * b->api_usd_per_accepted(b->api_hit_rate)));
+  const double api_usd = b->api_usd_per_accepted(b->api_hit_rate);
+  double other = accepted * api_usd;
+  if (out.isolated->share > 0) {
+    if (!out.isolated->replicas) return;
+    const double kept = b->fleet_usd_per_hour(*out.isolated->replicas) * k_hours_per_month;
+    other = kept + accepted * (1 - out.isolated->share) * api_usd;
+    out.isolated->mixed_per_month = to_nano(other);
+    out.isolated->own_per_month = to_nano(month);
+    out.what = month < other   ? answer::self_host_cheaper
+               : month > other ? answer::api_cheaper
+                               : answer::equal;
+  }
+  out.saved_per_month = to_nano(std::abs(month - other));
 }
 
 }  // namespace

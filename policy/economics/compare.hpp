@@ -52,6 +52,10 @@ struct isolation {
   double share = 0;  // of requests that have no alternative to self-hosting
   double requests_per_hour = 0;
   std::optional<std::int64_t> replicas;  // that they need alone, spares included
+  // Those replicas with the API for the rest, against own machines for all: for the same accepted results.
+  // What may not leave makes these the choice, and not the API against machines.
+  std::optional<usd_nano> mixed_per_month;
+  std::optional<usd_nano> own_per_month;
 };
 
 struct context_fit {
@@ -76,7 +80,7 @@ enum class answer : std::uint8_t {
   api_inputs_missing,  // nobody knows yet, so nothing is bought
   api_no_traffic,
   api_does_not_fit,  // a replica cannot hold the model, or no number of replicas carries the load
-  api_cheaper,
+  api_cheaper,       // for what may leave, where some may not
   self_host_cheaper,
   equal,              // to the nano-dollar
   neither,            // no side gives an accepted result

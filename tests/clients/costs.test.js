@@ -45,7 +45,7 @@ describe('weir costs', {timeout: 60_000}, () => {
       assert.ok(out.includes(part), part);
     }
     assert.ok(!out.includes('MISSING'), out);
-    assert.match(out, /USE THE API: an accepted result costs \$\d/);
+    assert.match(out, /(USE BOTH|SELF-HOST): 5% of the requests may not leave/);
   });
 
   test('faults name the line and what is allowed, all at once', async () => {

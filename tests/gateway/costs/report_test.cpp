@@ -88,7 +88,7 @@ TEST_CASE("each answer is a sentence that says why") {
          in.traffic.local_only_share = 0.25;
          in.traffic.requests_per_hour = 1000;
        },
-       "api", "25% of the requests may not and stay on own machines."},
+       "self_host", "25% of the requests may not leave and need 1 replica anyway."},
       {[](inputs& in) {
          in.traffic.requests_per_hour = 36'000;
          in.self_host.replicas = 2;

@@ -148,8 +148,14 @@ TEST_CASE("example 2: bought machines, cache writes of both tiers, long prompts 
   CHECK(out.own->utilisation_peak == Approx(0.65625));
   CHECK(out.own->utilisation_mean == Approx(0.4375));
   CHECK(out.what == answer::api_cheaper);
-  // 850 x $0.1526375 = $129.741875 an hour there; $214.508125 x 730 = $156,590.93
-  CHECK(to_cents(*out.saved_per_month) == 15'659'093);
+  CHECK(to_cents(*out.saved_per_month) == 543'382);
+  // A quarter may not leave: 375 x 3.15 / 3600 = 0.33 replicas, one and the spare: 2 x $104.75 + $30 =
+  // $239.50 an hour, $174,835. The rest at the API: 620,500 x 0.75 x $0.1526375 = $71,033.68. Together
+  // $245,868.68, against $251,302.50 for all here.
+  REQUIRE(out.isolated);
+  CHECK(out.isolated->replicas == 2);
+  CHECK(to_cents(*out.isolated->mixed_per_month) == 24'586'868);
+  CHECK(to_cents(*out.isolated->own_per_month) == 25'130'250);
   // A full replica carries 3600 / (1.5 x 3.15) = 761.9 requests, worth $98.85 there: less than it costs.
   CHECK(out.even->fleet_load.what == crossing::kind::never);
   CHECK(out.even->first_load.what == crossing::kind::never);
