@@ -93,7 +93,11 @@ verdict check_eligibility(const request_facts& facts, const target_view& target,
   if (target.set_aside == aside::failing) return verdict::failing;
   if (target.set_aside == aside::warming) return verdict::warming;
   if (target.full) return verdict::at_capacity;
-  switch (check_accounts(target.accounts, need_of(facts, prefix))) {
+  auto wants = need_of(facts, prefix);
+  // More answers at once than there are slots run one after another there.
+  const auto slots = target.accounts.slots - target.accounts.slots_reserved;
+  if (slots > 0) wants.sequences = std::min(wants.sequences, slots);
+  switch (check_accounts(target.accounts, wants)) {
     case shortage::none:
       return verdict::eligible;
     case shortage::state_slots:

@@ -47,13 +47,19 @@ void request_probe::first_token() {
 }
 
 void request_probe::start_trace(const trace::tracer& how) {
-  const auto& fields = exchange_.head().fields;
-  const auto text = [&](std::string_view name) {
-    const auto found = fields.find({name.data(), name.size()});
-    return found == fields.end() ? std::string_view()
-                                 : std::string_view(found->value().data(), found->value().size());
+  std::string parent;
+  std::string state;
+  // Several lines of tracestate are one list, several of traceparent none.
+  const auto join = [&](std::string_view name, std::string& to) {
+    const auto [begin, end] = exchange_.head().fields.equal_range({name.data(), name.size()});
+    for (auto at = begin; at != end; ++at) {
+      if (at != begin) to += ',';
+      to.append(at->value().data(), at->value().size());
+    }
   };
-  trace_ = trace::request_trace(how, text("traceparent"), text("tracestate"));
+  join("traceparent", parent);
+  join("tracestate", state);
+  trace_ = trace::request_trace(how, parent, state);
 }
 
 void request_probe::body_read() {

@@ -93,9 +93,14 @@ std::int64_t content_bytes(object reply) {
   array choices;
   element output;
   std::int64_t sum = 0;
-  // Of the responses and the messages API.
-  for (const char* key : {"output", "content"}) {
-    if (!reply.at_key(key).get(output)) sum += text_bytes(output);
+  if (!reply.at_key("output").get(output)) sum += text_bytes(output);  // of the responses API
+  if (!reply.at_key("content").get(choices)) {                         // of the messages API
+    for (const auto block : choices) {
+      for (const char* key : {"text", "thinking", "input"}) {
+        if (!block.at_key(key).get(output)) sum += text_bytes(output);
+      }
+    }
+    return sum;
   }
   if (reply.at_key("choices").get(choices)) return sum;
   for (const auto choice : choices) {
