@@ -20,7 +20,7 @@ import {
 import {bearer} from './support/routing.js';
 import * as up from './support/upstream.js';
 
-const HEDGE_MS = 100;
+const HEDGE_MS = SLOW ? 1000 : 100;
 const OK_EVENTS = up.chatEvents(['a ', 'b'], {usage: false});
 const OK_STREAM = OK_EVENTS.map((value) => up.event(value)).join('');
 const answers = (request, socket) =>
@@ -57,7 +57,7 @@ const hedges = async (weir) => ({
   retries: await total(weir, 'weir_request_retries_total'),
 });
 
-describe('hedging', {timeout: 120_000}, () => {
+describe('hedging', {timeout: 300_000}, () => {
   for (const [name, first] of Object.entries({
     'that says nothing': hangs,
     'that sends a preamble and hangs': (request, socket) => preamble(socket),
