@@ -43,7 +43,7 @@ key_of() { # NAME: makes a key, prints its line of the configuration
 
 p99() { # KEY SEED
   "$build/weir-loadtest" run --url "$weir" --model mock --api-key "$(head -n 1 "$dir/$1.key")" --rate "$rate" \
-    --requests "$requests" --max-tokens 16 --seed "$2" --json | sed -n 's/.*"p99_end_to_end_ms": *\([0-9.]*\).*/\1/p'
+    --requests "$requests" --max-tokens 16 --seed "$2" --json | sed -n 's/.*"p99_e2el_ms": *\([0-9.]*\).*/\1/p'
 }
 
 median() { sort -n | awk '{v[NR] = $1} END {print v[int((NR + 1) / 2)]}'; }
