@@ -1,7 +1,7 @@
 # The commands of the README. Everything is done by CMake presets (CMakePresets.json) and ctest; this file strings them together.
 JOBS ?= $(shell nproc)
 CONFIG ?= configs/quickstart.yaml
-FUZZ_SECONDS ?= 15
+FUZZ_SECONDS ?= 12
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .PHONY: help setup setup-test build run test test-release test-asan test-tsan test-fuzz soak bench-relay bench-streams bench-shadow bench-index bench-tokenizer format clean

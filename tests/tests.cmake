@@ -2,7 +2,7 @@
 # Label `threads` marks tests worth running under ThreadSanitizer; the target thread_tests builds them.
 # weir_fuzz(NAME LINKS ...): fuzz/NAME.cpp with its corpus fuzz/corpus/NAME. In the fuzz preset a libFuzzer run of
 # WEIR_FUZZ_SECONDS; in every other preset a replay of the corpus, so that a past finding is an ordinary unit test.
-set(WEIR_FUZZ_SECONDS 15 CACHE STRING "Seconds each fuzz target runs under ctest")
+set(WEIR_FUZZ_SECONDS 12 CACHE STRING "Seconds each fuzz target runs under ctest")
 
 if(NOT WEIR_FUZZ)
   add_library(weir_test_main STATIC ${CMAKE_SOURCE_DIR}/tests/support/catch_main.cpp)

@@ -147,7 +147,8 @@ class model_router final {
 
   // Its targets as they stand now, in their order.
   std::vector<policy::target_view> views() const;
-  // Whether requests may go there now, but for a probe, and for those that keep a pool of failing targets going.
+  // Whether requests may go there now, but for a probe, and for those that keep a pool of failing targets
+  // going.
   bool is_usable(std::size_t target) const;
 
   // When the first of the targets that are not used may be used again; 0: not known.
