@@ -29,7 +29,7 @@ async function routesOf(weir, id) {
       });
     }
   }
-  assert.equal(out.length, 16);
+  assert.equal(out.length, 18);
   return out;
 }
 

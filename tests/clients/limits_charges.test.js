@@ -50,7 +50,7 @@ describe('what is set aside', {timeout: 120_000}, () => {
     await refused(await raw('a', '"n":100'), 400, 'request_exceeds_limit');
     await refused(await raw('a', '"n":1e2'), 400, 'request_exceeds_limit');
     await refused(await raw('a', '"n":1e2,"seed":123456789012345678901234567890'), 400, 'request_exceeds_limit');
-    await refused(await raw('a', '"n":123456789012345678901234567890'), 400, 'request_exceeds_limit');
+    for (const key of ['a', 'b']) await refused(await raw(key, '"n":123456789012345678901234567890'), 400, null);
     assert.equal(upstream.requests.length, 0);
     assert.equal((await raw('a', '"n":2.0,"seed":123456789012345678901234567890')).status, 200);
   });
