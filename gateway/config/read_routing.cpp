@@ -127,16 +127,19 @@ void read_accounts(map_reader& in, accounts_config& out) {
   if (out.kept_slots > 0 && out.kept_slots >= out.state_slots) {
     in.fail("replication", "needs more state_slots than it keeps");
   }
-  // Sums of what was read stay below 2^63 as doubles do not lose what matters here.
-  const double fixed = static_cast<double>(out.weights_bytes) + static_cast<double>(out.runtime_bytes);
+  const policy::account_view fixed{.memory_bytes = out.memory_bytes,
+                                   .weights_bytes = out.weights_bytes,
+                                   .runtime_bytes = out.runtime_bytes};
+  // Products as doubles: they may pass 2^63.
   const double state = static_cast<double>(out.state_slots) * static_cast<double>(out.state_bytes);
   const double context = static_cast<double>(out.context_tokens) * static_cast<double>(out.token_bytes);
-  if (out.memory_bytes > 0 && fixed + state + context > static_cast<double>(out.memory_bytes)) {
-    in.fail(
-        "memory_bytes",
-        fmt::format("is too little: weights and runtime take {:.0f}, {} slots of state {:.0f}, {} tokens of "
-                    "context {:.0f} bytes",
-                    fixed, out.state_slots, state, out.context_tokens, context));
+  if (out.memory_bytes > 0 && (policy::is_overdrawn(fixed) ||
+                               state + context > static_cast<double>(policy::bytes_for_state(fixed)))) {
+    in.fail("memory_bytes",
+            fmt::format("is too little: weights and runtime take {}, {} slots of state {:.0f}, {} tokens of "
+                        "context {:.0f} bytes",
+                        out.weights_bytes + out.runtime_bytes, out.state_slots, state, out.context_tokens,
+                        context));
   }
 }
 

@@ -5,6 +5,7 @@
 #include "engine/text/printable.hpp"
 #include "gateway/costs/chart.hpp"
 #include "gateway/costs/report.hpp"
+#include "gateway/html_text.hpp"
 
 namespace weir::gateway::costs {
 
@@ -34,30 +35,8 @@ svg text{font:12px sans-serif;fill:#333}
 </style></head><body>
 )";
 
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : engine::text::printable(text)) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      case '\'':
-        out += "&#39;";
-        break;
-      default:
-        out += c;
-    }
-  }
-  return out;
+std::string shown(std::string_view text) {
+  return escaped(engine::text::printable(text));
 }
 
 struct canvas {
@@ -133,7 +112,7 @@ std::string plot(const report& r) {
     svg += marker(at, r.out.even->lasting_load.value, "break-even, for good", 2);
   }
   const auto legend = [](double x, std::string_view colour, std::string_view name) {
-    return fmt::format(R"(<text x="{}" y="18" style="fill:{}">&#9632; {}</text>)", x, colour, escaped(name));
+    return fmt::format(R"(<text x="{}" y="18" style="fill:{}">&#9632; {}</text>)", x, colour, shown(name));
   };
   svg += legend(k_left, k_own_colour, r.in.self_host.name) + legend(k_width / 2, k_api_colour, r.in.api.name);
   return svg + "</svg>\n";
@@ -142,7 +121,7 @@ std::string plot(const report& r) {
 std::string cost_table(const report& r) {
   auto out =
       fmt::format(R"(<h2>COST</h2><table><tr><th></th><th class="n">{}</th><th class="n">{}</th></tr>)",
-                  escaped(r.in.self_host.name), escaped(r.in.api.name));
+                  shown(r.in.self_host.name), shown(r.in.api.name));
   for (const auto& row : amount_rows(r.out)) {
     out += fmt::format(R"(<tr><td>{}</td><td class="n">{}</td><td class="n">{}</td></tr>)", row.label,
                        row.own, row.api);
@@ -155,18 +134,18 @@ std::string cost_table(const report& r) {
 std::string to_html(const report& r) {
   std::string out(k_head);
   out += fmt::format("<h1>Should we self-host?</h1>\n<p class=\"verdict\">{}</p>\n",
-                     escaped(verdict(r.in, r.out)));
+                     shown(verdict(r.in, r.out)));
   out += cost_table(r) + plot(r);
   for (const auto& s : sections(r)) {
     out += fmt::format("<h2>{}</h2><table>", s.title);
     for (const auto& l : s.lines) {
-      out += fmt::format("<tr><td>{}</td><td>{}</td></tr>", escaped(l.label), escaped(l.text));
+      out += fmt::format("<tr><td>{}</td><td>{}</td></tr>", shown(l.label), shown(l.text));
     }
     out += "</table>\n";
   }
   return out +
          fmt::format("<p>{}. USD; a month has {} hours; amounts are rounded half up.</p>\n</body></html>\n",
-                     escaped(r.source), k_hours_per_month);
+                     shown(r.source), k_hours_per_month);
 }
 
 }  // namespace weir::gateway::costs

@@ -148,9 +148,9 @@ request_probe::~request_probe() {
                           .per_token_s = per_token_s(duration_s),
                           .overhead_s = overhead_s_});
   if (traffic_ != nullptr) count_traffic(status, duration_s);
-  const auto trace_id = trace_.id();
   end_trace(status);
   if (report_ != report::metrics_and_line) return;
+  const auto trace_id = trace_.id();
   std::string line = fmt::format(R"({{"time":"{}","request_id":)", now_utc());
   append_text(line, exchange_.request_id());
   line += R"(,"client":)";

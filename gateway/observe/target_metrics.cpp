@@ -6,6 +6,13 @@ namespace weir::gateway::observe {
 
 namespace {
 
+void add(prometheus::MetricFamily& to, std::vector<prometheus::ClientMetric::Label> labels, double value) {
+  prometheus::ClientMetric metric;
+  metric.label = std::move(labels);
+  (to.type == prometheus::MetricType::Counter ? metric.counter.value : metric.gauge.value) = value;
+  to.metric.push_back(std::move(metric));
+}
+
 // Those that are known.
 prometheus::MetricFamily account_family(const std::vector<target_standing>& targets) {
   prometheus::MetricFamily out{
@@ -19,11 +26,7 @@ prometheus::MetricFamily account_family(const std::vector<target_standing>& targ
     for (int i = 0; i < policy::k_accounts; ++i) {
       const auto of = static_cast<policy::account>(i);
       const double used = policy::used_share(t.accounts, of);
-      if (used < 0) continue;
-      prometheus::ClientMetric metric;
-      metric.label = {{"account", std::string(policy::to_text(of))}, {"target", t.name}};
-      metric.gauge.value = used;
-      out.metric.push_back(std::move(metric));
+      if (used >= 0) add(out, {{"account", std::string(policy::to_text(of))}, {"target", t.name}}, used);
     }
   }
   return out;
@@ -41,10 +44,7 @@ prometheus::MetricFamily turned_away_family(const std::vector<target_standing>& 
                                                           {"no_context_pages", t.no_context_pages},
                                                           {"kept_for_replication", t.kept_for_replication}};
     for (const auto& [why, count] : rows) {
-      prometheus::ClientMetric metric;
-      metric.label = {{"target", t.name}, {"why", why}};
-      metric.counter.value = static_cast<double>(count);
-      out.metric.push_back(std::move(metric));
+      add(out, {{"target", t.name}, {"why", why}}, static_cast<double>(count));
     }
   }
   return out;
@@ -74,11 +74,8 @@ std::vector<prometheus::MetricFamily> result_families(const std::vector<target_s
     for (const auto& t : targets) {
       for (std::size_t i = 0; i < t.results.size(); ++i) {
         if (t.results[i].results == 0) continue;
-        prometheus::ClientMetric metric;
-        metric.label = {{"class", std::string(policy::to_text(static_cast<policy::request_class>(i)))},
-                        {"target", t.name}};
-        (c.type == Counter ? metric.counter.value : metric.gauge.value) = c.value(t.results[i]);
-        family.metric.push_back(std::move(metric));
+        const auto of = static_cast<policy::request_class>(i);
+        add(family, {{"class", std::string(policy::to_text(of))}, {"target", t.name}}, c.value(t.results[i]));
       }
     }
     if (!family.metric.empty()) out.push_back(std::move(family));
@@ -97,10 +94,7 @@ std::vector<prometheus::MetricFamily> trace_families(const trace::tracer& of) {
   const auto& counts = of.to->counts();
   for (const auto& [outcome, count] :
        {std::pair{"sent", counts.sent.load()}, {"dropped", counts.dropped.load()}}) {
-    prometheus::ClientMetric metric;
-    metric.label = {{"outcome", outcome}};
-    metric.counter.value = static_cast<double>(count);
-    out.metric.push_back(std::move(metric));
+    add(out, {{"outcome", outcome}}, static_cast<double>(count));
   }
   return {out};
 }
@@ -126,12 +120,7 @@ std::vector<prometheus::MetricFamily> target_families(const std::vector<target_s
   for (const auto& c : k_columns) {
     prometheus::MetricFamily family{
         .name = c.name, .help = c.help, .type = prometheus::MetricType::Gauge, .metric = {}};
-    for (const auto& t : targets) {
-      prometheus::ClientMetric metric;
-      metric.label.push_back({"target", t.name});
-      metric.gauge.value = c.value(t);
-      family.metric.push_back(std::move(metric));
-    }
+    for (const auto& t : targets) add(family, {{"target", t.name}}, c.value(t));
     out.push_back(std::move(family));
   }
   for (auto more : {account_family(targets), turned_away_family(targets)}) {

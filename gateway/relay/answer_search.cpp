@@ -210,8 +210,9 @@ task<answer_search::action> answer_search::try_target(course_state& on) {
   auto& target = on.attempt->target();
   auto& ticket = request_.ticket;
   auto& probe = request_.context.probe;
-  on.span =
-      probe.trace().begin_attempt(fmt::format("attempt {}", request_.entry.name), on.attempt->choice().name);
+  // The name is made for a trace alone.
+  auto name = probe.trace().recorded() ? fmt::format("attempt {}", request_.entry.name) : std::string();
+  on.span = probe.trace().begin_attempt(std::move(name), on.attempt->choice().name);
   probe.target_starts(on.attempt->waited_s());
   on.limits = target.limits(general_);
   const auto deadline = std::min(deadline_, steady_clock::now() + part_of(request_, on.limits));

@@ -28,9 +28,6 @@ std::string to_text(const compared& of);
 std::string to_json(std::span<const compared> all);
 std::string to_html(std::span<const compared> all);
 
-// Text as HTML shows it, whatever it holds; control characters become U+FFFD.
-std::string escaped(std::string_view text);
-
 // UTC, to the minute.
 std::string time_text(std::int64_t unix_s);
 

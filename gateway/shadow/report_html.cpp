@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "gateway/html_text.hpp"
 #include "gateway/shadow/report.hpp"
 #include "gateway/shadow/report_plots.hpp"
 #include "policy/comparison/verdict.hpp"
@@ -206,36 +207,6 @@ configuration, cached tokens at their own.</p>
 )";
 
 }  // namespace
-
-std::string escaped(std::string_view text) {
-  std::string out;
-  out.reserve(text.size());
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      case '\'':
-        out += "&#39;";
-        break;
-      default: {
-        const auto byte = static_cast<unsigned char>(c);
-        const bool control = (byte < 0x20 && c != '\n' && c != '\t') || byte == 0x7f;
-        out += control ? "\xef\xbf\xbd" : std::string(1, c);
-      }
-    }
-  }
-  return out;
-}
 
 std::string to_html(std::span<const compared> all) {
   std::string out = fmt::format(

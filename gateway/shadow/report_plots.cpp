@@ -6,6 +6,7 @@
 #include <cmath>
 #include <iterator>
 
+#include "gateway/html_text.hpp"
 #include "gateway/shadow/report.hpp"
 
 namespace weir::gateway::shadow {
