@@ -87,7 +87,7 @@ result<checkpoint> checkpoint::open(const fs::path& dir) {
     out.index_.reserve(single->tensors.size(), name_bytes);
     for (const auto& [name, view] : single->tensors) out.index_.add(name, 0);
     out.index_.seal();
-    out.take(std::move(*single));
+    out.add(std::move(*single));
     return out;
   }
   const auto shards = read_index(dir / k_index_name, out.index_);
@@ -95,7 +95,7 @@ result<checkpoint> checkpoint::open(const fs::path& dir) {
   for (const std::string& name : *shards) {
     auto part = open_shard(dir / name);
     if (!part) return std::unexpected(part.error());
-    out.take(std::move(*part));
+    out.add(std::move(*part));
   }
   if (const auto absent = out.index_.first_unplaced()) {
     return fail(errc::bad_model, (dir / k_index_name).string() + ": tensor \"" + *absent +
@@ -104,7 +104,7 @@ result<checkpoint> checkpoint::open(const fs::path& dir) {
   return out;
 }
 
-void checkpoint::take(open_file part) {
+void checkpoint::add(open_file part) {
   const auto number = static_cast<std::uint16_t>(files_.size());
   const std::byte* begin = part.file->bytes().data();
   for (const auto& [name, view] : part.tensors) {
@@ -120,6 +120,11 @@ std::optional<tensor_view> checkpoint::find(std::string_view name) const {
   if (!place) return std::nullopt;
   return tensor_view{place->dtype, place->shape,
                      files_[place->shard]->bytes().subspan(place->offset, place->bytes)};
+}
+
+std::optional<tensor_view> checkpoint::take(std::string_view name, const std::vector<std::int64_t>&,
+                                            storage) {
+  return find(name);
 }
 
 }  // namespace weir::engine::model
