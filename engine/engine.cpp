@@ -83,6 +83,7 @@ scheduler::limits make_limits(const engine_config& config, const kv::pool_shape&
   out.memory.cache = config.prefix_cache.enabled;
   out.memory.unit_tokens = config.prefix_cache.unit_tokens;
   out.memory.spacing_tokens = config.prefix_cache.spacing_tokens;
+  out.memory.events = static_cast<bool>(config.on_cache_events);
   std::random_device random;
   out.memory.hash_seed = (static_cast<std::uint64_t>(random()) << 32) | random();
   return out;
@@ -162,6 +163,7 @@ result<std::unique_ptr<engine>> engine::open(const engine_config& config) {
   settings.page_bytes = layout.page_bytes;
   settings.vocab_size = model.vocab_size;
   settings.on_fault = config.on_fault;
+  settings.on_cache_events = config.on_cache_events;
   runner::runner_config placement;
   placement.backend = config.backend;
   placement.compute_threads = thread_count(config);

@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/cache/cache_event.hpp"
 #include "engine/result.hpp"
 #include "engine/sampling_params.hpp"
 
@@ -46,6 +47,9 @@ struct engine_config {
   prefix_cache_config prefix_cache;
   // Told what made sequences end as failed, on the worker thread. May be empty.
   std::function<void(const std::string&)> on_fault;
+  // Told what the prefix cache took up and dropped, in order, after the step that did it, on the worker
+  // thread. May be empty.
+  std::function<void(const std::vector<cache::cache_event>&)> on_cache_events;
 };
 
 struct model_info {

@@ -101,6 +101,9 @@ void worker::step() {
   runner_->run(work);
   ++counters_.steps;
   deliver(scheduler_.complete());
+  if (!config_.on_cache_events) return;
+  const std::vector<cache::cache_event> events = scheduler_.take_events();
+  if (!events.empty()) config_.on_cache_events(events);
 }
 
 void worker::deliver(const std::vector<scheduler::sequence*>& ready) {

@@ -1,5 +1,6 @@
 // The one pool and the prefix cache through the engine's boundary, with the bundled model.
 #include <memory>
+#include <set>
 #include <vector>
 
 #include "tests/engine/support.hpp"
@@ -45,6 +46,43 @@ TEST_CASE("a conversation's next turn starts where the last prompt ended, for it
     CHECK(stats.prompt_tokens + stats.cached_prompt_end == 2 * (45 + 102 + 159 + 216 + 273));
     check_idle(*cached);
   }
+}
+
+TEST_CASE("a listener to the cache's events knows what it holds", "[engine]") {
+  // What the events leave; touched by the worker until the engine stopped.
+  std::set<std::uint64_t> pages;
+  std::set<std::uint64_t> checkpoints;
+  bool chained = true;
+  engine_config config;
+  config.kv_bytes = 9 * k_slab_bytes;
+  config.prefix_cache.spacing_tokens = 64;
+  config.on_cache_events = [&](const std::vector<cache::cache_event>& events) {
+    using event = cache::cache_event;
+    for (const event& e : events) {
+      std::set<std::uint64_t>& of = e.of == event::group::mla_pages ? pages : checkpoints;
+      const bool stored = e.what == event::kind::stored;
+      chained = chained && (stored ? of.insert(e.hash).second : of.erase(e.hash) == 1);
+      if (stored) {
+        chained = chained && e.tokens.size() == 64 && e.scope == "s";
+        chained = chained && (e.position == 64 || pages.contains(e.parent_hash));
+        chained = chained && pages.contains(e.hash);  // a checkpoint comes after its pages
+      }
+    }
+  };
+  const auto under_test = open_engine(config);
+  for (std::int32_t i = 0; i < 12; ++i) {
+    auto sink = std::make_shared<collector>();
+    generate_request request = request_of(std::vector<std::int32_t>(150, 300 + i), 2);
+    request.scope = "s";
+    REQUIRE(under_test->submit(std::move(request), sink));
+    sink->wait();
+  }
+  under_test->stop();
+  const engine_stats stats = under_test->stats();
+  CHECK(stats.evictions > 0);
+  CHECK(chained);
+  CHECK(checkpoints.size() == static_cast<std::size_t>(stats.checkpoints));
+  CHECK(pages.size() == static_cast<std::size_t>(stats.kv_pages_cached));  // of 64 tokens, as a page
 }
 
 TEST_CASE("sequences that lose their memory say the same", "[engine]") {

@@ -30,7 +30,7 @@ using trace = std::vector<std::vector<double>>;  // logits of each generated tok
 
 constexpr std::int32_t k_longest = 88;        // positions of a sequence
 constexpr double k_float32_tolerance = 1e-4;  // of logits
-constexpr std::uint64_t k_default_count = 3000;
+constexpr std::uint64_t k_default_count = 1500;
 constexpr std::int32_t k_new_tokens_max = 40;
 
 std::uint64_t from_environment(const char* name, std::uint64_t otherwise) {
