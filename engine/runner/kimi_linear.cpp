@@ -51,13 +51,13 @@ void kimi_linear<A>::run(const batch& work) {
   A* normed = normed_.need(cells);
   A* delta = delta_.need(cells);
   table_.embed({model_->weights.embedding, work.tokens.data(), x, rows}, plain);
-  for (std::size_t i = 0; i < config_.layers.size(); ++i) {
+  for (std::size_t i = 0; i < memory_.size(); ++i) {
     const model::layer_weights& layer = model_->weights.layers[i];
     norm_rows(x, layer.input_norm, normed, rows);
     if (layer.kda) {
-      kda_block(*layer.kda, memory_.layers()[i], work);
+      kda_block(*layer.kda, memory_[i], work);
     } else {
-      mla_block(*layer.mla, memory_.layers()[i], work);
+      mla_block(*layer.mla, memory_[i], work);
     }
     table_.add({x, delta, cells}, plain);
     norm_rows(x, layer.post_norm, normed, rows);
@@ -236,9 +236,9 @@ template <class A>
 std::vector<double> kimi_linear<A>::kda_state_norms(std::int32_t slot) const {
   std::vector<double> norms;
   const std::int64_t cells = static_cast<std::int64_t>(config_.kda_channels()) * config_.kda_dim;
-  for (std::size_t i = 0; i < config_.layers.size(); ++i) {
+  for (std::size_t i = 0; i < memory_.size(); ++i) {
     if (config_.layers[i] != model::layer_kind::kda) continue;
-    const A* state = memory_.layers()[i].state.data() + slot * memory_.slab_cells();
+    const A* state = memory_[i].state.data() + slot * memory_.slab_cells();
     double squares = 0.0;
     for (std::int64_t c = 0; c < cells; ++c)
       squares += static_cast<double>(state[c]) * static_cast<double>(state[c]);

@@ -27,7 +27,8 @@ class pool_memory final {
   // Throws std::bad_alloc. The bytes are touched only as they are used.
   pool_memory(const model::model_config& config, const runner_config& options);
 
-  const std::vector<layer_memory<A>>& layers() const noexcept { return layers_; }
+  std::size_t size() const noexcept { return layers_.size(); }
+  const layer_memory<A>& operator[](std::size_t layer) const noexcept { return layers_[layer]; }
   std::int64_t slab_cells() const noexcept { return page_cells_ * layout_.slab_pages; }
   std::int64_t page_cells() const noexcept { return page_cells_; }
 

@@ -175,6 +175,7 @@ class embedded final : public engine_upstream {
   struct prepared_prompt {
     std::vector<std::int32_t> ids;
     std::string text;
+    engine_members terms;
   };
   using launched = std::pair<std::unique_ptr<generation>, std::int64_t>;
 
@@ -192,9 +193,9 @@ class embedded final : public engine_upstream {
     }
     if (!ids) co_return std::unexpected(to_gateway_error(ids.error()));
     std::vector<prepared_prompt> prompts;
-    prompts.push_back({std::move(*ids), {}});
+    prompts.push_back({std::move(*ids), {}, std::move(terms)});
     const auto executor = co_await asio::this_coro::executor;
-    auto run = launch(request->options, std::move(prompts), terms, true, executor);
+    auto run = launch(request->options, std::move(prompts), "messages", true, executor);
     if (!run) co_return std::unexpected(run.error());
     const int choices = run->first->choice_count();
     auto writer = api::make_chat_writer(std::move(identity), choices, mode_of(request->options));
@@ -209,6 +210,7 @@ class embedded final : public engine_upstream {
     for (const auto& prompt : request->prompts) {
       auto prepared = co_await prepare(request, prompt);
       if (!prepared) co_return std::unexpected(prepared.error());
+      prepared->terms = terms;
       prompts.push_back(std::move(*prepared));
     }
     std::vector<std::string> echoes;
@@ -216,7 +218,7 @@ class embedded final : public engine_upstream {
       for (std::int64_t i = 0; request->echo && i < request->options.n; ++i) echoes.push_back(prompt.text);
     }
     const auto executor = co_await asio::this_coro::executor;
-    auto run = launch(request->options, std::move(prompts), terms, false, executor);
+    auto run = launch(request->options, std::move(prompts), "prompt", false, executor);
     if (!run) co_return std::unexpected(run.error());
     const int choices = run->first->choice_count();
     auto writer = api::make_completion_writer(std::move(identity), choices, mode_of(request->options),
@@ -308,8 +310,7 @@ class embedded final : public engine_upstream {
 
   // Checks everything first, so that a refused request never ran a part of itself.
   result<launched> launch(const api::generation_options& options, std::vector<prepared_prompt> prompts,
-                          const engine_members& terms, bool chat, io_executor executor) {
-    const std::string_view param = chat ? "messages" : "prompt";
+                          std::string_view param, bool chat, io_executor executor) {
     auto sampling = sampling_of(options);
     if (auto ok = engine::check(sampling, engine_->info().vocab_size); !ok) {
       return fail(errc::bad_request, ok.error().detail);
@@ -325,11 +326,11 @@ class embedded final : public engine_upstream {
       for (std::int64_t i = 0; i < options.n; ++i) {
         sampling.seed = seed + static_cast<std::uint64_t>(requests.size());
         auto& request = requests.emplace_back();
+        request.scope = prompt.terms.scope.value_or("").substr(0, engine::k_scope_bytes_max);
+        request.checkpoint_at = prompt.terms.checkpoint_at;
         request.prompt = i + 1 < options.n ? prompt.ids : std::move(prompt.ids);
         request.max_new_tokens = *output;
         request.sampling = sampling;
-        request.scope = terms.scope.value_or("").substr(0, engine::k_scope_bytes_max);
-        request.checkpoint_at = terms.checkpoint_at;
         if (chat) request.stop_tokens = tools_.chat->stop_tokens();
       }
     }
