@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <new>
+#include <random>
 #include <thread>
 #include <utility>
 
@@ -21,6 +22,9 @@ constexpr std::int32_t k_page_tokens_max = 1 << 12;
 constexpr std::int32_t k_step_tokens_max = 1 << 20;
 constexpr std::int64_t k_kv_bytes_max = std::int64_t{1} << 46;
 constexpr std::size_t k_stop_tokens_max = 64;
+constexpr std::int32_t k_unit_tokens_max = 1 << 12;
+constexpr std::int32_t k_spacing_tokens_max = 1 << 24;
+constexpr std::int64_t k_slabs_min = 2;  // a state, and pages
 
 result<void> check(const engine_config& config) {
   const auto outside = [](std::int64_t value, std::int64_t min, std::int64_t max) {
@@ -39,27 +43,50 @@ result<void> check(const engine_config& config) {
   if (outside(config.step_tokens_max, config.sequences_max, k_step_tokens_max)) {
     return bad("step_tokens_max must be from sequences_max (a decode step of all sequences) to 1048576");
   }
+  const prefix_cache_config& cache = config.prefix_cache;
+  if (outside(cache.unit_tokens, 1, k_unit_tokens_max)) return bad("unit_tokens must be from 1 to 4096");
+  if (outside(cache.spacing_tokens, 0, k_spacing_tokens_max) ||
+      cache.spacing_tokens % cache.unit_tokens != 0) {
+    return bad("spacing_tokens must be 0 or a multiple of unit_tokens, up to 16777216");
+  }
+  if (outside(cache.chunk_align_tokens, 1, config.step_tokens_max)) {
+    return bad("chunk_align_tokens must be from 1 to step_tokens_max");
+  }
   return {};
 }
 
-// Without an MLA layer pages cost nothing; then as many as the context could ever use.
-result<std::int32_t> count_pages(const engine_config& config, const model::model_config& model) {
-  const std::int64_t bytes = runner::page_bytes(model, config.backend, config.page_tokens);
-  const std::int64_t useful =
-      static_cast<std::int64_t>(config.sequences_max) * ((model.context_tokens - 1) / config.page_tokens + 1);
-  const std::int64_t affordable = bytes == 0 ? useful : config.kv_bytes / bytes;
-  if (affordable < 1) {
-    return fail(errc::bad_request,
-                "engine configuration: kv_bytes holds no page; one takes " + std::to_string(bytes));
+// One state and one page at the least; as many slabs as kv_bytes pays for.
+result<std::int32_t> count_slabs(const engine_config& config, const runner::memory_layout& layout) {
+  constexpr std::int64_t k_places_max = std::numeric_limits<std::int32_t>::max();
+  const std::int64_t slabs =
+      std::min(config.kv_bytes / layout.slab_bytes(), k_places_max / layout.slab_pages);
+  if (slabs < k_slabs_min) {
+    return fail(errc::bad_request, "engine configuration: kv_bytes must hold a sequence's state and pages, " +
+                                       std::to_string(k_slabs_min * layout.slab_bytes()) + " bytes");
   }
-  return static_cast<std::int32_t>(
-      std::min<std::int64_t>({affordable, useful, std::numeric_limits<std::int32_t>::max()}));
+  return static_cast<std::int32_t>(slabs);
 }
 
 int thread_count(const engine_config& config) {
   if (config.compute_threads > 0) return config.compute_threads;
   const int cores = static_cast<int>(std::thread::hardware_concurrency());
   return std::clamp(cores - 1, 1, kernels::k_compute_threads_max);
+}
+
+scheduler::limits make_limits(const engine_config& config, const kv::pool_shape& pool) {
+  scheduler::limits out;
+  out.sequences_max = config.sequences_max;
+  out.step_tokens_max = config.step_tokens_max;
+  out.chunk_align_tokens = config.prefix_cache.chunk_align_tokens;
+  out.memory.pool = pool;
+  out.memory.page_tokens = config.page_tokens;
+  out.memory.cache = config.prefix_cache.enabled;
+  out.memory.unit_tokens = config.prefix_cache.unit_tokens;
+  out.memory.spacing_tokens = config.prefix_cache.spacing_tokens;
+  out.memory.events = static_cast<bool>(config.on_cache_events);
+  std::random_device random;
+  out.memory.hash_seed = (static_cast<std::uint64_t>(random()) << 32) | random();
+  return out;
 }
 
 class embedded_engine final : public engine {
@@ -98,6 +125,10 @@ class embedded_engine final : public engine {
         !std::all_of(request.stop_tokens.begin(), request.stop_tokens.end(), in_vocabulary)) {
       return fail(errc::bad_request, "stop_tokens must be at most 64 token ids of the vocabulary");
     }
+    if (request.scope.size() > k_scope_bytes_max) return fail(errc::bad_request, "the scope is too long");
+    if (request.checkpoint_at.size() > k_checkpoint_hints_max) {
+      return fail(errc::bad_request, "at most 64 positions may be given as worth a checkpoint");
+    }
     return weir::engine::check(request.sampling, info_.vocab_size);
   }
 
@@ -113,36 +144,37 @@ result<std::unique_ptr<engine>> engine::open(const engine_config& config) {
   const auto loaded = runner::load_model(config.model_dir);
   if (!loaded) return std::unexpected(loaded.error());
   const model::model_config& model = (*loaded)->config;
-  const auto pages = count_pages(config, model);
-  if (!pages) return std::unexpected(pages.error());
+  const runner::memory_layout layout = runner::layout_of(model, config.backend, config.page_tokens);
+  const auto slabs = count_slabs(config, layout);
+  if (!slabs) return std::unexpected(slabs.error());
 
   model_info info;
   info.architecture = model.architecture;
   info.vocab_size = model.vocab_size;
-  info.context_tokens = static_cast<std::int32_t>(
-      std::min<std::int64_t>(model.context_tokens, static_cast<std::int64_t>(*pages) * config.page_tokens));
+  const std::int64_t longest = (*slabs - 1LL) * layout.slab_pages * config.page_tokens;
+  info.context_tokens = static_cast<std::int32_t>(std::min<std::int64_t>(model.context_tokens, longest));
   info.eos_token = model.eos_tokens.front();
   info.parameter_count = (*loaded)->weights.parameter_count;
   info.weight_bytes = (*loaded)->weights.weight_bytes;
 
   worker_config settings;
-  settings.limits = {config.sequences_max, *pages, config.page_tokens, config.step_tokens_max};
+  settings.limits = make_limits(config, {*slabs, layout.slab_pages});
   settings.queue_max = config.queue_max;
+  settings.page_bytes = layout.page_bytes;
   settings.vocab_size = model.vocab_size;
   settings.on_fault = config.on_fault;
+  settings.on_cache_events = config.on_cache_events;
   runner::runner_config placement;
   placement.backend = config.backend;
   placement.compute_threads = thread_count(config);
-  placement.slot_count = config.sequences_max;
-  placement.page_count = *pages;
+  placement.slab_count = *slabs;
   placement.page_tokens = config.page_tokens;
   try {
     return std::make_unique<embedded_engine>(std::move(info), model.eos_tokens, settings,
                                              runner::make_runner(*loaded, placement));
   } catch (const std::bad_alloc&) {
-    return fail(errc::io, "not enough memory for kv_bytes and " + std::to_string(config.sequences_max) +
-                              " state slots of " + std::to_string(runner::slot_bytes(model, config.backend)) +
-                              " bytes");
+    return fail(errc::io,
+                "not enough memory for kv_bytes, " + std::to_string(*slabs * layout.slab_bytes()) + " bytes");
   }
 }
 

@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/cache/cache_event.hpp"
 #include "engine/result.hpp"
 #include "engine/sampling_params.hpp"
 
@@ -23,18 +24,32 @@ namespace weir::engine {
 
 enum class backend_kind { reference, cpu };  // scalar double accumulation; vectorised float32
 
+// Three grains that need not agree: prompts are compared in hash units, at whose ends alone a prefix can be
+// reused; states are kept at prompt ends, junctions, hints and every `spacing_tokens`; the scheduler ends the
+// chunks of a prompt at multiples of `chunk_align_tokens` where it may choose.
+struct prefix_cache_config {
+  bool enabled = true;
+  std::int32_t unit_tokens = 64;
+  std::int32_t spacing_tokens = 0;  // 0: none; else a multiple of unit_tokens, and unit_tokens is dense
+  std::int32_t chunk_align_tokens = 1;
+};
+
 struct engine_config {
   std::filesystem::path model_dir;
   backend_kind backend = backend_kind::cpu;
   std::int32_t compute_threads = 0;     // 0 = cores - 1, at least 1
-  std::int32_t sequences_max = 64;      // running at once: KDA state slots
+  std::int32_t sequences_max = 64;      // running at once, as far as kv_bytes allows
   std::int32_t queue_max = 1024;        // waiting beyond that is errc::queue_full
-  std::int64_t kv_bytes = 256LL << 20;  // MLA pages
+  std::int64_t kv_bytes = 256LL << 20;  // one pool: MLA pages, KDA states, and what the cache keeps of both
   std::int32_t page_tokens = 64;        // tokens per MLA page
   // Token budget of one step: decode first, then prefill chunks. At least sequences_max.
   std::int32_t step_tokens_max = 512;
+  prefix_cache_config prefix_cache;
   // Told what made sequences end as failed, on the worker thread. May be empty.
   std::function<void(const std::string&)> on_fault;
+  // Told what the prefix cache took up and dropped, in order, after the step that did it, on the worker
+  // thread. May be empty.
+  std::function<void(const std::vector<cache::cache_event>&)> on_cache_events;
 };
 
 struct model_info {
@@ -68,6 +83,9 @@ enum class finish_reason {
 class event_sink {
  public:
   virtual ~event_sink() = default;
+  // Once, before the first token: how many of the prompt's tokens came from the cache. Not called for a
+  // sequence that ended before it ran.
+  virtual void on_started(std::int32_t cached_tokens) noexcept { static_cast<void>(cached_tokens); }
   virtual void on_token(const token_event& event) noexcept = 0;
   virtual void on_finished(finish_reason reason) noexcept = 0;
 };
@@ -77,18 +95,43 @@ struct generate_request {
   std::int32_t max_new_tokens = 16;  // >= 1
   sampling_params sampling;
   std::vector<std::int32_t> stop_tokens;  // besides the model's eos_token
+  // Whose prefixes it may reuse and be reused by, and who shares its turn: a tenant. At most
+  // k_scope_bytes_max bytes.
+  std::string scope;
+  // Where other prompts are expected to part from this one: token counts worth a checkpoint, in any order;
+  // those outside the prompt are ignored. At most k_checkpoint_hints_max.
+  std::vector<std::int32_t> checkpoint_at;
 };
+
+inline constexpr std::size_t k_scope_bytes_max = 256;
+inline constexpr std::size_t k_checkpoint_hints_max = 64;
 
 using sequence_id = std::uint64_t;
 
 struct engine_stats {
   std::int32_t running = 0;
   std::int32_t waiting = 0;
-  std::int64_t kv_pages_used = 0;
+  // The pool in pages, of which a state takes state_pages. total = used + cached + free + state_pages *
+  // (state_slots_used + checkpoints).
+  std::int64_t kv_pages_used = 0;    // by sequences, shared ones once
+  std::int64_t kv_pages_cached = 0;  // by the cache alone
+  std::int64_t kv_pages_free = 0;
   std::int64_t kv_pages_total = 0;
-  std::int32_t state_slots_used = 0;
-  std::int32_t state_slots_total = 0;
-  std::uint64_t prompt_tokens = 0;     // computed since start
+  std::int64_t page_bytes = 0;
+  std::int32_t state_pages = 0;
+  std::int32_t state_slots_used = 0;    // by sequences
+  std::int32_t state_slots_total = 0;   // sequences_max
+  std::int32_t checkpoints = 0;         // states in the cache
+  std::uint64_t prompt_tokens = 0;      // computed since start
+  std::uint64_t recomputed_tokens = 0;  // again, after a preemption
+  // Prompt tokens not computed, by why their checkpoint was kept.
+  std::uint64_t cached_prompt_end = 0;
+  std::uint64_t cached_junction = 0;
+  std::uint64_t cached_hint = 0;
+  std::uint64_t cached_interval = 0;
+  std::uint64_t checkpoints_stored = 0;
+  std::uint64_t evictions = 0;         // of checkpoints
+  std::uint64_t preemptions = 0;       // of running sequences, which are computed again later
   std::uint64_t generated_tokens = 0;  // since start
   std::uint64_t steps = 0;
 };

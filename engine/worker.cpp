@@ -10,8 +10,11 @@ worker::worker(const worker_config& config, std::unique_ptr<runner::model_runner
       runner_(std::move(runner)),
       scheduler_(config.limits),
       logits_(static_cast<std::size_t>(config.vocab_size)) {
-  counters_.kv_pages_total = config.limits.page_count;
-  counters_.state_slots_total = config.limits.slot_count;
+  counters_.kv_pages_total = scheduler_.memory().pool().total_pages();
+  counters_.kv_pages_free = counters_.kv_pages_total;
+  counters_.page_bytes = config.page_bytes;
+  counters_.state_pages = config.limits.memory.pool.slab_pages;
+  counters_.state_slots_total = config.limits.sequences_max;
   stats_ = counters_;
   thread_ = std::thread(&worker::loop, this);
 }
@@ -24,7 +27,7 @@ result<sequence_id> worker::submit(generate_request request, std::shared_ptr<eve
   const std::lock_guard lock(mutex_);
   if (stopping_) return fail(errc::stopped, "the engine is shutting down");
   const auto live_max =
-      static_cast<std::size_t>(config_.limits.slot_count) + static_cast<std::size_t>(config_.queue_max);
+      static_cast<std::size_t>(config_.limits.sequences_max) + static_cast<std::size_t>(config_.queue_max);
   if (live_.size() >= live_max) {
     return fail(errc::queue_full,
                 "the engine runs or queues " + std::to_string(live_max) + " requests; retry later");
@@ -94,15 +97,20 @@ bool worker::take_inbox() {
 void worker::step() {
   const runner::batch& work = scheduler_.plan();
   publish();
+  runner_->copy(scheduler_.take_ops());
   runner_->run(work);
   ++counters_.steps;
   deliver(scheduler_.complete());
+  if (!config_.on_cache_events) return;
+  const std::vector<cache::cache_event> events = scheduler_.take_events();
+  if (!events.empty()) config_.on_cache_events(events);
 }
 
 void worker::deliver(const std::vector<scheduler::sequence*>& ready) {
   std::int32_t index = 0;
   for (scheduler::sequence* seq : ready) {
     runner_->copy_logits(index++, logits_);
+    if (!std::exchange(seq->started, true)) seq->sink->on_started(seq->cached);
     const token_event event = seq->sampler.next(logits_);
     ++counters_.generated_tokens;
     if (seq->stops_at(event.token)) {
@@ -143,9 +151,26 @@ void worker::finish_all(finish_reason reason) noexcept {
 
 void worker::publish() noexcept {
   counters_.running = scheduler_.running_count();
-  counters_.prompt_tokens = scheduler_.prompt_tokens();
-  counters_.kv_pages_used = scheduler_.pages().used();
-  counters_.state_slots_used = scheduler_.slots().used();
+  const scheduler::scheduler_counters& done = scheduler_.counters();
+  counters_.prompt_tokens = done.prompt_tokens;
+  counters_.recomputed_tokens = done.recomputed_tokens;
+  counters_.preemptions = done.preemptions;
+  const kv::memory_pool& pool = scheduler_.memory().pool();
+  const cache::prefix_cache& cached = scheduler_.memory().cached();
+  counters_.kv_pages_used = pool.used_pages() - pool.cached_pages();
+  counters_.kv_pages_cached = pool.cached_pages();
+  counters_.kv_pages_free = pool.free_pages();
+  counters_.state_slots_used = pool.states() - cached.checkpoint_count();
+  counters_.checkpoints = cached.checkpoint_count();
+  const auto hit = [&cached](cache::checkpoint_kind kind) {
+    return cached.counters().hit_tokens[static_cast<std::size_t>(kind)];
+  };
+  counters_.cached_prompt_end = hit(cache::checkpoint_kind::prompt_end);
+  counters_.cached_junction = hit(cache::checkpoint_kind::junction);
+  counters_.cached_hint = hit(cache::checkpoint_kind::hint);
+  counters_.cached_interval = hit(cache::checkpoint_kind::interval);
+  counters_.checkpoints_stored = cached.counters().stored;
+  counters_.evictions = cached.counters().evicted;
   const std::lock_guard lock(mutex_);
   stats_ = counters_;
 }

@@ -25,8 +25,10 @@ namespace weir::engine {
 struct worker_config {
   scheduler::limits limits;
   std::int32_t queue_max = 1;
+  std::int64_t page_bytes = 0;
   std::int32_t vocab_size = 1;
-  std::function<void(const std::string&)> on_fault;  // may be empty
+  std::function<void(const std::string&)> on_fault;                             // may be empty
+  std::function<void(const std::vector<cache::cache_event>&)> on_cache_events;  // may be empty
 };
 
 class worker final {

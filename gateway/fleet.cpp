@@ -33,6 +33,9 @@ upstream::engine_upstream_config to_engine_config(const config::target_config& t
   out.engine.queue_max = static_cast<std::int32_t>(target.engine.queue);
   out.engine.kv_bytes = target.engine.kv_bytes;
   out.engine.step_tokens_max = static_cast<std::int32_t>(target.engine.step_tokens);
+  out.engine.prefix_cache.enabled = target.engine.prefix_cache;
+  out.engine.prefix_cache.unit_tokens = static_cast<std::int32_t>(target.engine.unit_tokens);
+  out.engine.prefix_cache.spacing_tokens = static_cast<std::int32_t>(target.engine.spacing_tokens);
   out.engine.on_fault = [name = target.name](const std::string& what) {
     spdlog::error("target '{}': {}", name, what);
   };

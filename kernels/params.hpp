@@ -114,6 +114,7 @@ struct short_conv_params {
   batch_view batch;
   std::int32_t channels;
   std::int32_t taps;
+  std::int64_t slot_stride;  // from one slot's tail to the next one's, in elements: at least (K-1) * C
 };
 
 // The log decay g, of z' = z + dt_bias: -exp(a_log[h]) * softplus(z'), or with a lower bound (below 0) the
@@ -143,6 +144,7 @@ struct kda_params {
   batch_view batch;
   std::int32_t heads;
   std::int32_t dim;
+  std::int64_t slot_stride;  // from one slot's state to the next one's, in elements: at least H * D * D
 };
 
 // o = rmsnorm over D (o) * weight * sigmoid(gate), in place.
@@ -164,6 +166,7 @@ struct mla_store_params {
   batch_view batch;
   std::int32_t width;  // R + Dr
   std::int32_t page_tokens;
+  std::int64_t page_stride;  // from one page to the next, in elements: at least P * (R + Dr)
 };
 
 // Causal attention over the stored latents, with W_uk and W_uv absorbed. Row t sees positions 0..its own.
@@ -180,6 +183,7 @@ struct mla_params {
   std::int32_t value_dim;
   std::int32_t rank;
   std::int32_t page_tokens;
+  std::int64_t page_stride;  // as in mla_store_params
 };
 
 // Picks the k largest of sigmoid(logits) + bias (lowest index on a tie); weights come without the bias.

@@ -39,18 +39,20 @@ double logprob(std::span<const double> logits, std::int32_t token) {
   return logits[static_cast<std::size_t>(token)] - largest - std::log(total);
 }
 
-// One sequence alone in slot 0, its pages in order.
+// One sequence alone: its state is the first slab, its pages fill those behind it in order.
 class session final {
  public:
   session(std::shared_ptr<const runner::loaded_model> model, const eval_options& options,
           std::int32_t tokens_max)
       : pages_(static_cast<std::size_t>((tokens_max - 1) / options.page_tokens + 1)),
         logits_(static_cast<std::size_t>(model->config.vocab_size)) {
-    std::iota(pages_.begin(), pages_.end(), 0);
+    const std::int32_t slab_pages =
+        runner::layout_of(model->config, options.backend, options.page_tokens).slab_pages;
+    std::iota(pages_.begin(), pages_.end(), slab_pages);
     runner::runner_config config;
     config.backend = options.backend;
     config.compute_threads = options.compute_threads;
-    config.page_count = static_cast<std::int32_t>(pages_.size());
+    config.slab_count = 1 + (static_cast<std::int32_t>(pages_.size()) - 1) / slab_pages + 1;
     config.page_tokens = options.page_tokens;
     config.latent_norm_eps = options.latent_norm_eps;
     config.l2_norm_eps = options.l2_norm_eps;

@@ -22,20 +22,7 @@ kimi_linear<A>::kimi_linear(std::shared_ptr<const loaded_model> model, const run
       backend_(table),
       table_(config.times != nullptr ? kernels::make_timed_table(table) : table),
       pool_(config.compute_threads),
-      memory_(model_->config.layers.size()) {
-  const std::int64_t slots = options_.slot_count;
-  const std::int64_t tail = static_cast<std::int64_t>(config_.conv_taps - 1) * config_.kda_channels();
-  for (std::size_t i = 0; i < memory_.size(); ++i) {
-    layer_memory& memory = memory_[i];
-    if (config_.layers[i] == model::layer_kind::kda) {
-      memory.state.need(slots * config_.kda_channels() * config_.kda_dim);
-      for (scratch<A>& conv : memory.conv) conv.need(slots * tail);
-    } else {
-      const std::int64_t tokens = static_cast<std::int64_t>(options_.page_count) * options_.page_tokens;
-      memory.pages.need(tokens * config_.latent_width());
-    }
-  }
-}
+      memory_(config_, options_) {}
 
 template <class A>
 kernels::context kimi_linear<A>::workspace(std::size_t bytes) {
@@ -117,18 +104,20 @@ bool kimi_linear<A>::close_block(std::size_t layer, std::int32_t rows) {
 
 // Fills q_, k_, v_, g_, beta_ and gate_ from normed_.
 template <class A>
-void kimi_linear<A>::kda_inputs(const model::kda_weights& w, layer_memory& memory, const batch& work) {
+void kimi_linear<A>::kda_inputs(const model::kda_weights& w, const layer_memory<A>& memory,
+                                const batch& work) {
   const std::int32_t rows = work.row_count();
   const std::int32_t channels = config_.kda_channels();
   const std::int64_t cells = static_cast<std::int64_t>(rows) * channels;
   const kernels::context plain{&pool_, nullptr, 0};
   const A* x = normed_.data();
   A* low = low_.need(static_cast<std::int64_t>(rows) * config_.kda_dim);
-  const auto short_conv = [&](const kernels::matrix& weight, const std::vector<float>& taps, scratch<A>& tail,
-                              A* y) {
+  const auto short_conv = [&](const kernels::matrix& weight, const std::vector<float>& taps,
+                              std::span<A> tail, A* y) {
     A* projected = projected_.need(cells);
     project(x, weight, projected, rows);
-    table_.short_conv({projected, taps.data(), tail.data(), y, work.view(), channels, config_.conv_taps},
+    table_.short_conv({projected, taps.data(), tail.data(), y, work.view(), channels, config_.conv_taps,
+                       memory_.slab_cells()},
                       plain);
   };
   A* q = q_.need(cells);
@@ -153,13 +142,14 @@ void kimi_linear<A>::kda_inputs(const model::kda_weights& w, layer_memory& memor
 }
 
 template <class A>
-void kimi_linear<A>::kda_block(const model::kda_weights& w, layer_memory& memory, const batch& work) {
+void kimi_linear<A>::kda_block(const model::kda_weights& w, const layer_memory<A>& memory,
+                               const batch& work) {
   const std::int32_t rows = work.row_count();
   const kernels::context plain{&pool_, nullptr, 0};
   kda_inputs(w, memory, work);
   A* o = o_.need(static_cast<std::int64_t>(rows) * config_.kda_channels());
   table_.kda({q_.data(), k_.data(), v_.data(), g_.data(), beta_.data(), memory.state.data(), o, work.view(),
-              config_.kda_heads, config_.kda_dim},
+              config_.kda_heads, config_.kda_dim, memory_.slab_cells()},
              plain);
   table_.gated_norm(
       {o, gate_.data(), w.norm.data(), rows * config_.kda_heads, config_.kda_dim, config_.rms_norm_eps},
@@ -168,7 +158,8 @@ void kimi_linear<A>::kda_block(const model::kda_weights& w, layer_memory& memory
 }
 
 template <class A>
-void kimi_linear<A>::mla_block(const model::mla_weights& w, layer_memory& memory, const batch& work) {
+void kimi_linear<A>::mla_block(const model::mla_weights& w, const layer_memory<A>& memory,
+                               const batch& work) {
   const std::int32_t rows = work.row_count();
   const std::int64_t wide_rows = rows;
   const kernels::context plain{&pool_, nullptr, 0};
@@ -190,7 +181,8 @@ void kimi_linear<A>::mla_block(const model::mla_weights& w, layer_memory& memory
   table_.rmsnorm(
       {latents, w.kv_norm.data(), latents, rows, config_.kv_lora_rank, width, options_.latent_norm_eps},
       plain);
-  table_.mla_store({latents, memory.pages.data(), work.view(), width, options_.page_tokens}, plain);
+  table_.mla_store(
+      {latents, memory.pages.data(), work.view(), width, options_.page_tokens, memory_.page_cells()}, plain);
   A* o = o_.need(wide_rows * config_.mla_heads * config_.value_dim);
   const kernels::mla_params<A> p{q,
                                  w.kv_b,
@@ -202,7 +194,8 @@ void kimi_linear<A>::mla_block(const model::mla_weights& w, layer_memory& memory
                                  config_.rope_dim,
                                  config_.value_dim,
                                  config_.kv_lora_rank,
-                                 options_.page_tokens};
+                                 options_.page_tokens,
+                                 memory_.page_cells()};
   table_.mla(p, workspace(table_.mla_workspace_bytes(p, pool_.thread_count())));
   if (config_.mla_output_gate) {
     A* gate = gate_.need(wide_rows * w.gate.rows);
@@ -298,7 +291,7 @@ std::vector<double> kimi_linear<A>::kda_state_norms(std::int32_t slot) const {
   const std::int64_t cells = static_cast<std::int64_t>(config_.kda_channels()) * config_.kda_dim;
   for (std::size_t i = 0; i < memory_.size(); ++i) {
     if (config_.layers[i] != model::layer_kind::kda) continue;
-    const A* state = memory_[i].state.data() + slot * cells;
+    const A* state = memory_[i].state.data() + slot * memory_.slab_cells();
     double squares = 0.0;
     for (std::int64_t c = 0; c < cells; ++c)
       squares += static_cast<double>(state[c]) * static_cast<double>(state[c]);

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "engine/runner/model_runner.hpp"
+#include "engine/runner/pool_memory.hpp"
 #include "kernels/parallel.hpp"
 #include "kernels/table.hpp"
 
@@ -46,23 +47,17 @@ class kimi_linear final : public model_runner {
               kernels::kernel_table<A> table);
 
   void run(const batch& work) override;
+  void copy(std::span<const kv::memory_op> ops) override { memory_.copy(ops); }
   void copy_logits(std::int32_t index, std::span<double> out) const override;
   std::vector<double> kda_state_norms(std::int32_t slot) const override;
 
  private:
-  // What a layer remembers: a KDA layer has state and convolution tails, an MLA layer has pages.
-  struct layer_memory {
-    scratch<A> state;    // [slots, H, D, D]
-    scratch<A> conv[3];  // q, k, v: [slots, K-1, C]
-    scratch<A> pages;    // [pages, P, R + Dr]
-  };
-
   kernels::context workspace(std::size_t bytes);
   void project(const A* x, const kernels::matrix& weight, A* y, std::int32_t rows);
   void norm_rows(const A* x, const std::vector<float>& weight, A* y, std::int32_t rows);
-  void kda_block(const model::kda_weights& w, layer_memory& memory, const batch& work);
-  void kda_inputs(const model::kda_weights& w, layer_memory& memory, const batch& work);
-  void mla_block(const model::mla_weights& w, layer_memory& memory, const batch& work);
+  void kda_block(const model::kda_weights& w, const layer_memory<A>& memory, const batch& work);
+  void kda_inputs(const model::kda_weights& w, const layer_memory<A>& memory, const batch& work);
+  void mla_block(const model::mla_weights& w, const layer_memory<A>& memory, const batch& work);
   void mlp_block(const model::mlp_weights& w, std::int32_t rows, A* y);
   void moe_block(const model::moe_weights& w, std::int32_t rows);
   void routed_experts(const model::moe_weights& w, const A* x, A* y, std::int32_t rows);
@@ -77,7 +72,7 @@ class kimi_linear final : public model_runner {
   kernels::kernel_table<A> backend_;
   kernels::kernel_table<A> table_;  // the backend's, or in front of it one that notes times
   kernels::thread_pool pool_;
-  std::vector<layer_memory> memory_;  // [layers]
+  pool_memory<A> memory_;
   scratch<std::byte> workspace_;
 
   // Activations of one step. normed_ feeds a block, delta_ takes its output.

@@ -1,5 +1,6 @@
 #include "engine/runner/model_runner.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "engine/model/checkpoint.hpp"
@@ -8,6 +9,8 @@
 namespace weir::engine::runner {
 
 namespace {
+
+constexpr std::int64_t k_page_align = 64;  // a cache line
 
 std::int64_t scalar_bytes(backend_kind backend) {
   return backend == backend_kind::reference ? 8 : 4;
@@ -34,6 +37,17 @@ std::int64_t slot_bytes(const model::model_config& config, backend_kind backend)
   const std::int64_t layers = config.count(model::layer_kind::kda);
   const std::int64_t per_channel = config.kda_dim + 3LL * (config.conv_taps - 1);
   return layers * config.kda_channels() * per_channel * scalar_bytes(backend);
+}
+
+memory_layout layout_of(const model::model_config& config, backend_kind backend, std::int32_t page_tokens) {
+  const auto round_up = [](std::int64_t value, std::int64_t to) {
+    return std::max<std::int64_t>((value + to - 1) / to, 1) * to;
+  };
+  memory_layout out;
+  out.page_bytes = round_up(page_bytes(config, backend, page_tokens), k_page_align);
+  out.slab_pages =
+      static_cast<std::int32_t>(round_up(slot_bytes(config, backend), out.page_bytes) / out.page_bytes);
+  return out;
 }
 
 std::unique_ptr<model_runner> make_runner(std::shared_ptr<const loaded_model> model,

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/engine.hpp"
+#include "engine/kv/memory_op.hpp"
 #include "engine/model/weights.hpp"
 #include "engine/result.hpp"
 #include "engine/runner/batch.hpp"
@@ -29,8 +30,7 @@ struct loaded_model {
 struct runner_config {
   backend_kind backend = backend_kind::cpu;
   int compute_threads = 1;
-  std::int32_t slot_count = 1;
-  std::int32_t page_count = 1;
+  std::int32_t slab_count = 1;
   std::int32_t page_tokens = 64;
   double latent_norm_eps =
       k_latent_norm_eps;  // the last two are set otherwise only to measure what they matter
@@ -38,13 +38,25 @@ struct runner_config {
   kernels::op_times* times = nullptr;  // where run() notes what its operations took; outlives the runner
 };
 
+// How the one pool is carved. A slab takes one state, or slab_pages pages: the state's size rounded up to
+// whole pages. A page starts on a multiple of 64 bytes.
+struct memory_layout {
+  std::int64_t page_bytes = 0;
+  std::int32_t slab_pages = 1;
+  std::int64_t slab_bytes() const noexcept { return page_bytes * slab_pages; }
+};
+
 class model_runner {
  public:
   virtual ~model_runner() = default;
 
+  // A batch's slots are slabs, its pages places (slab * slab_pages + place within the slab).
   // REQUIRES: token ids, slots and pages in range; a sequence's positions follow those already computed in
   // its slot and pages.
   virtual void run(const batch& work) = 0;
+
+  // Does the copies in order. REQUIRES: slabs and places in range.
+  virtual void copy(std::span<const kv::memory_op> ops) = 0;
 
   // Logits of logit_rows[index] of the last batch, widened. `out` is [V].
   virtual void copy_logits(std::int32_t index, std::span<double> out) const = 0;
@@ -56,11 +68,14 @@ class model_runner {
 // Reads config.json and the tensors of a model directory.
 result<std::shared_ptr<const loaded_model>> load_model(const std::filesystem::path& dir);
 
-// Bytes of one page over all MLA layers, and of one state slot over all KDA layers.
+// Bytes of one page's content over all MLA layers, and of one state over all KDA layers.
 std::int64_t page_bytes(const model::model_config& config, backend_kind backend, std::int32_t page_tokens);
 std::int64_t slot_bytes(const model::model_config& config, backend_kind backend);
 
-// Throws std::bad_alloc when the pages and slots cannot be reserved.
+// A model without MLA layers still has pages, of the smallest size, and one without KDA layers has states.
+memory_layout layout_of(const model::model_config& config, backend_kind backend, std::int32_t page_tokens);
+
+// Throws std::bad_alloc when the pool cannot be reserved.
 std::unique_ptr<model_runner> make_runner(std::shared_ptr<const loaded_model> model,
                                           const runner_config& config);
 

@@ -1,40 +1,57 @@
 // Continuous batching: decides step by step which tokens of which sequences run next. Decode tokens come
 // first, so that a long prompt never delays them; what is left of the step's budget goes to prompts in
-// chunks, oldest first.
+// chunks, shared among tenants by deficit round robin and oldest first within one. A chunk ends where a state
+// is to be kept.
 //
-// A sequence is admitted, first come first served, when a state slot is free and the pages for its longest
-// possible run are: once running it can never lack memory, so nothing is preempted and nothing deadlocks. No
-// device, no clock, no thread: one thread (the worker's), or a test.
+// A sequence is admitted, tenants taking turns and first come first served within one, when there is memory
+// for its tokens so far and a page more for everybody who runs; unless a running one of its tenant is about
+// to compute much of its prompt: then it waits for that, and starts from there. When a running sequence finds
+// no memory left, the cache having been evicted, the youngest one loses its own and waits to be computed
+// again, its new tokens as part of its prompt: what it says does not change by that. The oldest one is never
+// the victim of another, so there is always progress. No device, no clock, no thread: one thread (the
+// worker's), or a test.
 #pragma once
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
-#include "engine/kv/index_pool.hpp"
 #include "engine/runner/batch.hpp"
+#include "engine/scheduler/fair_share.hpp"
 #include "engine/scheduler/sequence.hpp"
+#include "engine/scheduler/sequence_memory.hpp"
 
 namespace weir::engine::scheduler {
 
 struct limits {
-  std::int32_t slot_count = 1;
-  std::int32_t page_count = 1;
-  std::int32_t page_tokens = 64;
-  std::int32_t step_tokens_max = 512;  // >= slot_count, so that every decode fits a step
+  std::int32_t sequences_max = 1;       // running at once
+  std::int32_t step_tokens_max = 512;   // >= sequences_max, so that every decode fits a step
+  std::int32_t chunk_align_tokens = 1;  // chunks that may end anywhere end at multiples of this
+  memory_config memory;
+};
+
+struct scheduler_counters {
+  std::uint64_t prompt_tokens = 0;      // computed
+  std::uint64_t recomputed_tokens = 0;  // of prompts and answers, after a preemption
+  std::uint64_t preemptions = 0;
 };
 
 class scheduler final {
  public:
   explicit scheduler(const limits& config);
 
-  // REQUIRES: the sequence's pages_needed() <= page_count.
+  // REQUIRES: memory().fits(positions_max()).
   void add(std::unique_ptr<sequence> seq);
 
   // Admits what fits and lays out the next step; an empty batch when there is nothing to run.
   // The reference is valid until the next call.
   const runner::batch& plan();
+
+  // The copies to do, in order, before the planned step runs.
+  std::vector<kv::memory_op> take_ops() { return memory_.take_ops(); }
 
   // Marks the planned tokens as computed. Returns the sequences that now get a token, in the order of the
   // batch's logit_rows.
@@ -43,33 +60,48 @@ class scheduler final {
   // Takes a sequence out, running or waiting, and frees what it held. Null for an unknown id.
   std::unique_ptr<sequence> remove(sequence_id id);
 
-  std::int32_t pages_needed(const sequence& seq) const noexcept;
-  std::int32_t waiting_count() const noexcept { return static_cast<std::int32_t>(waiting_.size()); }
+  std::int32_t waiting_count() const noexcept { return waiting_; }
   std::int32_t running_count() const noexcept { return static_cast<std::int32_t>(running_.size()); }
-  std::uint64_t prompt_tokens() const noexcept { return prompt_tokens_; }  // computed since construction
-  bool has_work() const noexcept { return !waiting_.empty() || !running_.empty(); }
+  bool has_work() const noexcept { return waiting_ > 0 || !running_.empty(); }
   std::vector<sequence_id> running_ids() const;
   std::vector<sequence_id> waiting_ids() const;
-  const kv::index_pool& pages() const noexcept { return pages_; }
-  const kv::index_pool& slots() const noexcept { return slots_; }
+  const scheduler_counters& counters() const noexcept { return counters_; }
+  const sequence_memory& memory() const noexcept { return memory_; }
+  std::vector<cache::cache_event> take_events() { return memory_.take_events(); }
 
  private:
   struct planned {
     sequence* seq;
     std::int32_t count;
   };
+  struct tenant {
+    std::string scope;
+    std::deque<std::unique_ptr<sequence>> waiting;  // oldest first
+    std::int32_t live = 0;                          // waiting and running
+    std::int32_t prefilling = 0;                    // while a step is laid out: that still want tokens
+  };
 
+  void leave(std::int32_t tenant);
+  void wait(std::unique_ptr<sequence> seq);
+  void grow();
+  void preempt_youngest();
   void admit();
+  void plan_prompts();
   void plan_tokens(sequence& seq, std::int32_t count);
 
   limits limits_;
-  kv::index_pool pages_;
-  kv::index_pool slots_;
-  std::deque<std::unique_ptr<sequence>> waiting_;   // oldest first
-  std::vector<std::unique_ptr<sequence>> running_;  // in order of admission
+  sequence_memory memory_;
+  std::map<std::int32_t, tenant> tenants_;
+  std::map<std::string, std::int32_t> tenant_ids_;
+  std::int32_t next_tenant_ = 0;
+  std::int32_t waiting_ = 0;
+  fair_share admission_;
+  fair_share prefill_;
+  std::vector<std::unique_ptr<sequence>> running_;  // oldest first
   std::vector<planned> planned_;
+  std::vector<std::int32_t> places_;  // of the pages of one sequence
   runner::batch batch_;
-  std::uint64_t prompt_tokens_ = 0;
+  scheduler_counters counters_;
 };
 
 }  // namespace weir::engine::scheduler

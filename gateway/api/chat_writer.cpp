@@ -199,9 +199,13 @@ std::unique_ptr<response_writer> make_chat_writer(answer_identity identity, int 
 }
 
 std::string usage_json(const token_usage& usage) {
-  return fmt::format(R"("usage":{{"prompt_tokens":{},"completion_tokens":{},"total_tokens":{}}})",
+  const std::string cached =
+      usage.cached_tokens < 0
+          ? std::string()
+          : fmt::format(R"(,"prompt_tokens_details":{{"cached_tokens":{}}})", usage.cached_tokens);
+  return fmt::format(R"("usage":{{"prompt_tokens":{},"completion_tokens":{},"total_tokens":{}{}}})",
                      usage.prompt_tokens, usage.completion_tokens,
-                     usage.prompt_tokens + usage.completion_tokens);
+                     usage.prompt_tokens + usage.completion_tokens, cached);
 }
 
 }  // namespace weir::gateway::api

@@ -77,11 +77,24 @@ task<void> serve_metrics(request_context& context) {
                                       .running = static_cast<double>(s.running),
                                       .waiting = static_cast<double>(s.waiting),
                                       .kv_pages_used = static_cast<double>(s.kv_pages_used),
+                                      .kv_pages_cached = static_cast<double>(s.kv_pages_cached),
+                                      .kv_pages_free = static_cast<double>(s.kv_pages_free),
                                       .kv_pages_total = static_cast<double>(s.kv_pages_total),
+                                      .page_bytes = static_cast<double>(s.page_bytes),
+                                      .state_pages = static_cast<double>(s.state_pages),
                                       .state_slots_used = static_cast<double>(s.state_slots_used),
                                       .state_slots_total = static_cast<double>(s.state_slots_total),
                                       .prompt_tokens = static_cast<double>(s.prompt_tokens),
-                                      .generated_tokens = static_cast<double>(s.generated_tokens)});
+                                      .generated_tokens = static_cast<double>(s.generated_tokens),
+                                      .checkpoints = static_cast<double>(s.checkpoints),
+                                      .recomputed_tokens = static_cast<double>(s.recomputed_tokens),
+                                      .cached_prompt_end = static_cast<double>(s.cached_prompt_end),
+                                      .cached_junction = static_cast<double>(s.cached_junction),
+                                      .cached_hint = static_cast<double>(s.cached_hint),
+                                      .cached_interval = static_cast<double>(s.cached_interval),
+                                      .checkpoints_stored = static_cast<double>(s.checkpoints_stored),
+                                      .evictions = static_cast<double>(s.evictions),
+                                      .preemptions = static_cast<double>(s.preemptions)});
   }
   std::vector<prometheus::MetricFamily> more;
   if (const auto* money = context.state.keys.money.get()) {

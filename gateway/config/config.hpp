@@ -100,6 +100,9 @@ struct engine_target_config {
   std::int64_t queue = 1024;
   std::int64_t kv_bytes = 256LL << 20;
   std::int64_t step_tokens = 512;  // at least sequences
+  bool prefix_cache = true;
+  std::int64_t unit_tokens = 64;    // a prefix is reused up to a multiple of this
+  std::int64_t spacing_tokens = 0;  // 0, or a checkpoint every so many tokens: a multiple of unit_tokens
 
   friend bool operator==(const engine_target_config&, const engine_target_config&) = default;
 };

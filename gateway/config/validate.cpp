@@ -127,6 +127,11 @@ class checker {
   void check_engine_target(const target_config& t, const std::string& key) {
     if (t.engine.model_dir.empty()) fail(t.at, key + ".model_dir", "needs a checkpoint folder");
     check_file(t.engine.model_dir, t.at, key + ".model_dir");
+    if (t.engine.spacing_tokens % t.engine.unit_tokens != 0) {
+      fail(t.at, key + ".spacing_tokens",
+           fmt::format("{} is no multiple of unit_tokens ({})", t.engine.spacing_tokens,
+                       t.engine.unit_tokens));
+    }
     if (t.engine.step_tokens < t.engine.sequences) {
       fail(t.at, key + ".step_tokens",
            fmt::format("{} is below sequences ({}): a step holds one token of each running sequence",

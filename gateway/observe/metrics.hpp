@@ -44,11 +44,24 @@ struct engine_numbers {
   double running = 0;
   double waiting = 0;
   double kv_pages_used = 0;
+  double kv_pages_cached = 0;
+  double kv_pages_free = 0;
   double kv_pages_total = 0;
+  double page_bytes = 0;
+  double state_pages = 0;
   double state_slots_used = 0;
   double state_slots_total = 0;
   double prompt_tokens = 0;
   double generated_tokens = 0;
+  double checkpoints = 0;
+  double recomputed_tokens = 0;
+  double cached_prompt_end = 0;
+  double cached_junction = 0;
+  double cached_hint = 0;
+  double cached_interval = 0;
+  double checkpoints_stored = 0;
+  double evictions = 0;
+  double preemptions = 0;
 };
 
 class metrics final {

@@ -48,7 +48,7 @@ task<std::shared_ptr<const prompt_identity>> model_router::identify(const api::g
   out->keys.tokens = call.body.size() / k_bytes_per_token_estimate;
   // A target that keeps tenants apart gets the salt with every request, whether or not its prompt has keys.
   scope_table::scope scope;
-  if (!ids_.empty()) {
+  if (!ids_.empty() || engines_) {
     scope = shared_.scopes().find(caller, sharing_with(caller), chain_model_, call.cache_salt);
     out->cache_salt = scope.cache_salt;
   }

@@ -48,6 +48,7 @@ model_router::model_router(model_terms terms, std::vector<routed_target> targets
       shared_(shared) {
   for (std::size_t i = 0; i < targets_.size(); ++i) {
     marks_.push_back(session_memory::target_mark(targets_[i].state->name()));
+    engines_ = engines_ || is_engine(i);
     if (!targets_[i].state->has_cache()) continue;
     ids_.push_back(targets_[i].state->id());
     cached_.push_back(i);
@@ -56,6 +57,11 @@ model_router::model_router(model_terms terms, std::vector<routed_target> targets
 }
 
 model_router::~model_router() = default;
+
+// The embedded engine keeps a cache of its own, whether or not its target is looked up in the index.
+bool model_router::is_engine(std::size_t target) const {
+  return targets_[target].target->view().kind == policy::target_kind::engine;
+}
 
 std::vector<policy::target_view> model_router::views() const {
   std::vector<policy::target_view> out;
@@ -243,10 +249,13 @@ attempt model_router::dispatch(const ask& a, policy::decision made) {
     if (why != policy::verdict::at_capacity && policy::is_full(why)) targets_[i].state->turned_away(why);
   }
   if (a.session) shared_.sessions().remember(*a.session, {marks_[picked], a.facts.prompt_tokens});
-  if (!to.state->has_cache()) return out;
-  if (to.state->cache().salted && !a.prompt->cache_salt.empty()) {
+  const bool engine = is_engine(picked);
+  const bool shared = to.state->has_cache() && !to.state->cache().salted;  // as the operator declares
+  if (engine && shared) out.members_.push_back({"cache_salt", "\"\""});
+  if ((engine || to.state->has_cache()) && !shared && !a.prompt->cache_salt.empty()) {
     out.members_.push_back({"cache_salt", '"' + a.prompt->cache_salt + '"'});
   }
+  if (!to.state->has_cache()) return out;
   if (!to.state->cache().hints) return out;
   const policy::hint_terms terms{.unit_tokens = static_cast<std::int64_t>(keys.unit_tokens)};
   // Without exact tokens there is nothing to say; a client's own hints do not pass either.

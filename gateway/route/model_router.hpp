@@ -170,6 +170,7 @@ class model_router final {
   ask make_ask(const api::generation_call& call, const auth::identity& caller,
                std::shared_ptr<const prompt_identity> prompt, const policy::failover::attempts* before);
   policy::decision decide(const ask& a) const;
+  bool is_engine(std::size_t target) const;
   void overrule(std::vector<policy::target_view>& views) const;
   void look_up(ask& a) const;
   void recall_session(ask& a) const;
@@ -204,6 +205,7 @@ class model_router final {
   const std::span<const policy::rule> rules_;
   services& shared_;
   std::vector<prefix_index::replica_id> ids_;  // of targets with a cache
+  bool engines_ = false;                       // some target is the embedded engine
   std::vector<std::size_t> cached_;            // their places in targets_
   std::vector<std::uint16_t> marks_;           // of targets_, in session_memory
   bool all_shared_ = false;                    // a replica is declared shared by all

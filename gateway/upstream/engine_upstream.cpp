@@ -14,6 +14,7 @@
 #include "gateway/api/chat_types.hpp"
 #include "gateway/api/completion_types.hpp"
 #include "gateway/api/logprobs_json.hpp"
+#include "gateway/upstream/engine_members.hpp"
 #include "gateway/upstream/generation.hpp"
 #include "gateway/upstream/offload.hpp"
 
@@ -45,8 +46,12 @@ policy::failover::ending ending_of(errc code) noexcept {
 class engine_response final : public response {
  public:
   engine_response(std::unique_ptr<generation> run, std::unique_ptr<api::response_writer> writer,
-                  std::int64_t prompt_tokens, bool stream)
-      : run_(std::move(run)), writer_(std::move(writer)), prompt_tokens_(prompt_tokens) {
+                  std::int64_t prompt_tokens, const api::generation_options& options)
+      : run_(std::move(run)),
+        writer_(std::move(writer)),
+        prompt_tokens_(prompt_tokens),
+        choices_per_prompt_(static_cast<std::size_t>(options.n)) {
+    const bool stream = options.stream;
     head_.events = stream;
     if (stream) head_.content_type = k_event_stream;
   }
@@ -75,13 +80,16 @@ class engine_response final : public response {
   bool complete() const noexcept override { return done_; }
 
   api::token_usage usage() const noexcept override {
-    return {.prompt_tokens = prompt_tokens_, .completion_tokens = run_->completion_tokens()};
+    return {.prompt_tokens = prompt_tokens_,
+            .completion_tokens = run_->completion_tokens(),
+            .cached_tokens = run_->cached_tokens(choices_per_prompt_)};
   }
 
  private:
   std::unique_ptr<generation> run_;
   std::unique_ptr<api::response_writer> writer_;
   std::int64_t prompt_tokens_;
+  std::size_t choices_per_prompt_;
   reply_head head_;
   std::string bytes_;
   error failed_;
@@ -146,28 +154,33 @@ class embedded final : public engine_upstream {
 
  private:
   task<result<std::unique_ptr<response>>> begin(dispatch request) {
+    engine_members terms = read_engine_members(request.members);
+    // Whoever does not say whose prefixes it may share shares none.
+    if (!terms.scope) terms.scope = fmt::format("request {}", request.request_id);
     if (request.call->kind == api::generation_kind::chat) {
       auto parsed = api::parse_chat_request(request.call->body);
       if (!parsed) co_return std::unexpected(parsed.error());
       parsed->options.max_tokens_unasked = request.output_tokens_max;
       auto typed = std::make_shared<const api::chat_request>(std::move(*parsed));
-      co_return co_await start_chat(std::move(typed), make_identity(request.id_prefix, request.call->model));
+      co_return co_await start_chat(std::move(typed), std::move(terms),
+                                    make_identity(request.id_prefix, request.call->model));
     }
     auto parsed = api::parse_completion_request(request.call->body);
     if (!parsed) co_return std::unexpected(parsed.error());
     auto typed = std::make_shared<const api::completion_request>(std::move(*parsed));
-    co_return co_await start_completion(std::move(typed),
+    co_return co_await start_completion(std::move(typed), std::move(terms),
                                         make_identity(request.id_prefix, request.call->model));
   }
 
   struct prepared_prompt {
     std::vector<std::int32_t> ids;
     std::string text;
+    engine_members terms;
   };
   using launched = std::pair<std::unique_ptr<generation>, std::int64_t>;
 
   task<result<std::unique_ptr<response>>> start_chat(std::shared_ptr<const api::chat_request> request,
-                                                     api::answer_identity identity) {
+                                                     engine_members terms, api::answer_identity identity) {
     const std::size_t bytes = text_bytes(request->prompt);
     if (auto fits = check_bytes(bytes, "messages"); !fits) co_return std::unexpected(fits.error());
     const auto chat = tools_.chat;
@@ -180,7 +193,7 @@ class embedded final : public engine_upstream {
     }
     if (!ids) co_return std::unexpected(to_gateway_error(ids.error()));
     std::vector<prepared_prompt> prompts;
-    prompts.push_back({std::move(*ids), {}});
+    prompts.push_back({std::move(*ids), {}, std::move(terms)});
     const auto executor = co_await asio::this_coro::executor;
     text_tools tools = tools_;
     tools.thinking = request->prompt.thinking;
@@ -189,15 +202,17 @@ class embedded final : public engine_upstream {
     const int choices = run->first->choice_count();
     auto writer = api::make_chat_writer(std::move(identity), choices, mode_of(request->options));
     co_return std::make_unique<engine_response>(std::move(run->first), std::move(writer), run->second,
-                                                request->options.stream);
+                                                request->options);
   }
 
   task<result<std::unique_ptr<response>>> start_completion(
-      std::shared_ptr<const api::completion_request> request, api::answer_identity identity) {
+      std::shared_ptr<const api::completion_request> request, engine_members terms,
+      api::answer_identity identity) {
     std::vector<prepared_prompt> prompts;
     for (const auto& prompt : request->prompts) {
       auto prepared = co_await prepare(request, prompt);
       if (!prepared) co_return std::unexpected(prepared.error());
+      prepared->terms = terms;
       prompts.push_back(std::move(*prepared));
     }
     std::vector<std::string> echoes;
@@ -211,7 +226,7 @@ class embedded final : public engine_upstream {
     auto writer = api::make_completion_writer(std::move(identity), choices, mode_of(request->options),
                                               std::move(echoes));
     co_return std::make_unique<engine_response>(std::move(run->first), std::move(writer), run->second,
-                                                request->options.stream);
+                                                request->options);
   }
 
   // A text that cannot fit whatever its tokens are is refused before any work.
@@ -313,6 +328,8 @@ class embedded final : public engine_upstream {
       for (std::int64_t i = 0; i < options.n; ++i) {
         sampling.seed = seed + static_cast<std::uint64_t>(requests.size());
         auto& request = requests.emplace_back();
+        request.scope = prompt.terms.scope.value_or("").substr(0, engine::k_scope_bytes_max);
+        request.checkpoint_at = prompt.terms.checkpoint_at;
         request.prompt = i + 1 < options.n ? prompt.ids : std::move(prompt.ids);
         request.max_new_tokens = *output;
         request.sampling = sampling;

@@ -1,5 +1,6 @@
 #include "gateway/upstream/generation.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace weir::gateway::upstream {
@@ -51,6 +52,14 @@ result<void> generation::add(engine::generate_request request) {
                       .logprobs = logprobs});
   ++running_;
   return {};
+}
+
+std::int64_t generation::cached_tokens(std::size_t every) const noexcept {
+  std::int64_t out = -1;
+  for (std::size_t i = 0; i < choices_.size(); i += every) {
+    if (choices_[i].cached_tokens >= 0) out = std::max<std::int64_t>(out, 0) + choices_[i].cached_tokens;
+  }
+  return out;
 }
 
 void generation::finish(choice_state& choice, api::finish_kind kind, api::choice_event& out) {
@@ -141,7 +150,9 @@ task<result<std::vector<api::choice_event>>> generation::next(time_point deadlin
       auto& choice = choices_[static_cast<std::size_t>(m.choice)];
       if (choice.finished) continue;  // what came after a stop string
       api::choice_event event{.choice = m.choice};
-      if (const auto* token = std::get_if<engine::token_event>(&m.what)) {
+      if (const auto* start = std::get_if<prompt_started>(&m.what)) {
+        choice.cached_tokens = start->cached_tokens;
+      } else if (const auto* token = std::get_if<engine::token_event>(&m.what)) {
         take_token(choice, *token, event);
       } else {
         take_finish(choice, std::get<engine::finish_reason>(m.what), event);

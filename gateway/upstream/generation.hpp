@@ -35,6 +35,8 @@ class generation final {
   task<result<std::vector<api::choice_event>>> next(time_point deadline);
 
   std::int64_t completion_tokens() const noexcept { return completion_tokens_; }
+  // Of the choices numbered 0, `every`, 2 * every, ...: the first of each prompt. -1 while none has started.
+  std::int64_t cached_tokens(std::size_t every) const noexcept;
   int choice_count() const noexcept { return static_cast<int>(choices_.size()); }
 
  private:
@@ -45,6 +47,7 @@ class generation final {
     engine::text::stop_matcher matcher;
     bool logprobs = false;
     bool finished = false;
+    std::int32_t cached_tokens = -1;  // of its prompt; -1 until it starts
   };
 
   void take_token(choice_state& choice, const engine::token_event& token, api::choice_event& out);

@@ -5,6 +5,7 @@
 // shared pointer by both sides, so either may let go first.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -17,9 +18,13 @@
 
 namespace weir::gateway::upstream {
 
+struct prompt_started {
+  std::int32_t cached_tokens = 0;  // of the prompt
+};
+
 struct mail {
   int choice = 0;
-  std::variant<engine::token_event, engine::finish_reason> what;
+  std::variant<engine::token_event, engine::finish_reason, prompt_started> what;
 };
 
 enum class wait_outcome {
@@ -59,6 +64,9 @@ class mailbox final : public std::enable_shared_from_this<mailbox> {
 class choice_sink final : public engine::event_sink {
  public:
   choice_sink(std::shared_ptr<mailbox> box, int choice) : box_(std::move(box)), choice_(choice) {}
+  void on_started(std::int32_t cached_tokens) noexcept override {
+    box_->push({choice_, prompt_started{cached_tokens}});
+  }
   void on_token(const engine::token_event& event) noexcept override { box_->push({choice_, event}); }
   void on_finished(engine::finish_reason reason) noexcept override { box_->push({choice_, reason}); }
 

@@ -32,8 +32,7 @@ HWY_INLINE void conv_sequence(const short_conv_params<float>& p, const sequence_
   const std::int64_t channels = p.channels;
   const std::int64_t depth = p.taps - 1;
   const std::int64_t first = seq.row * channels;
-  const conv_rows rows{p.x + first, p.state + seq.slot * depth * channels, channels, depth,
-                       seq.position == 0};
+  const conv_rows rows{p.x + first, p.state + seq.slot * p.slot_stride, channels, depth, seq.position == 0};
   for (std::int64_t token = 0; token < seq.count; ++token) {
     vec sum = hn::Zero(floats());
     for (std::int64_t tap = 0; tap < p.taps; ++tap) {
@@ -162,7 +161,7 @@ void kda_items(const kda_params<float>& p, std::int64_t begin, std::int64_t end)
   for (std::int64_t item = begin; item < end; ++item) {
     const sequence_range& seq = p.batch.sequences[item / p.heads];
     const std::int64_t head = item % p.heads;
-    float* state = p.state + (static_cast<std::int64_t>(seq.slot) * p.heads + head) * square;
+    float* state = p.state + seq.slot * p.slot_stride + head * square;
     if (seq.position == 0) std::fill_n(state, square, 0.0F);
     for (std::int32_t token = 0; token < seq.count; ++token) kda_step(p, state, seq.row + token, head);
   }

@@ -41,7 +41,7 @@ HWY_INLINE void attend(const mla_params<float>& p, const std::int32_t* pages, st
   float total = 0.0F;
   std::fill_n(scratch.mixed, p.rank, 0.0F);
   for (std::int64_t first = 0; first < count; first += p.page_tokens) {
-    const float* page = p.pages + pages[first / p.page_tokens] * (width * p.page_tokens);
+    const float* page = p.pages + pages[first / p.page_tokens] * p.page_stride;
     const std::int64_t here = std::min<std::int64_t>(p.page_tokens, count - first);
     float page_largest = largest;
     for (std::int64_t i = 0; i < here; ++i) {
@@ -126,7 +126,8 @@ void mla_store(const mla_store_params<float>& p, const context&) {
       const std::int32_t position = seq.position + token;
       const std::int64_t page = pages[position / p.page_tokens];
       const float* from = p.latents + static_cast<std::int64_t>(seq.row + token) * p.width;
-      std::copy_n(from, p.width, p.pages + (page * p.page_tokens + position % p.page_tokens) * p.width);
+      const std::int64_t row = position % p.page_tokens;
+      std::copy_n(from, p.width, p.pages + page * p.page_stride + row * p.width);
     }
   }
 }

@@ -12,9 +12,8 @@ double conv_input(const short_conv_params<double>& p, const sequence_range& seq,
   const std::int64_t channels = p.channels;
   if (back <= token) return p.x[(seq.row + token - back) * channels + channel];
   if (seq.position == 0) return 0.0;
-  const std::int64_t slot_row =
-      static_cast<std::int64_t>(seq.slot) * (p.taps - 1) + (p.taps - 1) - (back - token);
-  return p.state[slot_row * channels + channel];
+  const std::int64_t tail_row = (p.taps - 1) - (back - token);
+  return p.state[seq.slot * p.slot_stride + tail_row * channels + channel];
 }
 
 void update_conv_state(const short_conv_params<double>& p, const sequence_range& seq) {
@@ -25,7 +24,7 @@ void update_conv_state(const short_conv_params<double>& p, const sequence_range&
     for (std::int32_t i = 0; i < depth; ++i)
       last[i] = conv_input(p, seq, seq.count - 1, depth - 1 - i, channel);
     for (std::int32_t i = 0; i < depth; ++i) {
-      p.state[(static_cast<std::int64_t>(seq.slot) * depth + i) * p.channels + channel] = last[i];
+      p.state[seq.slot * p.slot_stride + static_cast<std::int64_t>(i) * p.channels + channel] = last[i];
     }
   }
 }
@@ -94,7 +93,7 @@ void kda(const kda_params<double>& p, const context&) {
     const sequence_range& seq = p.batch.sequences[s];
     for (std::int32_t head = 0; head < p.heads; ++head) {
       const std::int64_t square = static_cast<std::int64_t>(p.dim) * p.dim;
-      double* state = p.state + (static_cast<std::int64_t>(seq.slot) * p.heads + head) * square;
+      double* state = p.state + seq.slot * p.slot_stride + head * square;
       if (seq.position == 0) std::fill_n(state, square, 0.0);
       for (std::int32_t token = 0; token < seq.count; ++token) kda_token(p, state, seq.row + token, head);
     }

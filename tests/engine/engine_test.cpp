@@ -1,75 +1,18 @@
 // The engine through its public boundary, with the bundled model.
-#include "engine/engine.hpp"
-
 #include <atomic>
-#include <catch2/catch.hpp>
-#include <chrono>
 #include <filesystem>
-#include <future>
 #include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "engine/eval/golden.hpp"
+#include "tests/engine/support.hpp"
 
 namespace {
 
 using namespace weir::engine;
-
-const std::filesystem::path k_model = std::filesystem::path(WEIR_SOURCE_DIR) / "configs/models/weir-tiny";
-constexpr auto k_patience = std::chrono::seconds(60);  // a hang fails the test instead of stopping the run
-
-class collector final : public event_sink {
- public:
-  void on_token(const token_event& event) noexcept override {
-    if (finished_ > 0) ++after_finish_;
-    events_.push_back(event);
-    if (events_.size() == 1) first_.set_value();
-  }
-  void on_finished(finish_reason reason) noexcept override {
-    reason_ = reason;
-    if (++finished_ == 1) done_.set_value();
-  }
-
-  void wait_first() { REQUIRE(first_.get_future().wait_for(k_patience) == std::future_status::ready); }
-  finish_reason wait() {
-    REQUIRE(done_.get_future().wait_for(k_patience) == std::future_status::ready);
-    return reason_;
-  }
-  // After the engine stopped.
-  int finished() const { return finished_; }
-  int after_finish() const { return after_finish_; }
-  const std::vector<token_event>& events() const { return events_; }
-  std::vector<std::int32_t> tokens() const {
-    std::vector<std::int32_t> out;
-    for (const token_event& event : events_) out.push_back(event.token);
-    return out;
-  }
-
- private:
-  std::vector<token_event> events_;
-  finish_reason reason_ = finish_reason::failed;
-  int finished_ = 0;
-  int after_finish_ = 0;
-  std::promise<void> first_;
-  std::promise<void> done_;
-};
-
-std::unique_ptr<engine> open_engine(engine_config config = {}) {
-  config.model_dir = k_model;
-  auto opened = engine::open(config);
-  INFO((opened ? std::string() : opened.error().detail));
-  REQUIRE(opened);
-  return std::move(*opened);
-}
-
-generate_request request_of(std::vector<std::int32_t> prompt, std::int32_t max_new) {
-  generate_request request;
-  request.prompt = std::move(prompt);
-  request.max_new_tokens = max_new;
-  return request;
-}
+using namespace weir::tests;
 
 // Long enough to be still running when the test acts; the end-of-turn token is biased away.
 generate_request long_request() {
@@ -85,13 +28,6 @@ std::vector<eval::golden_case> goldens() {
   REQUIRE(cases);
   REQUIRE(cases->size() > 4);
   return *cases;
-}
-
-void check_idle(const engine& under_test) {
-  const engine_stats stats = under_test.stats();
-  CHECK(stats.running == 0);
-  CHECK(stats.kv_pages_used == 0);
-  CHECK(stats.state_slots_used == 0);
 }
 
 }  // namespace
@@ -164,6 +100,8 @@ TEST_CASE("requests that the model cannot take are refused before any work", "[e
        [](generate_request& r) { r.prompt.assign(8192, 1); }},
       {"stop token outside", errc::bad_request, [](generate_request& r) { r.stop_tokens = {2304}; }},
       {"too many stop tokens", errc::bad_request, [](generate_request& r) { r.stop_tokens.assign(65, 1); }},
+      {"scope", errc::bad_request, [](generate_request& r) { r.scope.assign(257, 's'); }},
+      {"checkpoint hints", errc::bad_request, [](generate_request& r) { r.checkpoint_at.assign(65, 1); }},
       {"sampling", errc::bad_request, [](generate_request& r) { r.sampling.temperature = 3.0F; }},
   };
   for (const row& r : rows) {
@@ -283,7 +221,7 @@ TEST_CASE("many threads submit and cancel; every accepted request finishes once"
   engine_config config;
   config.sequences_max = 5;
   config.queue_max = 6;
-  config.kv_bytes = 40 * 20480;  // 40 pages: memory, not slots, is what runs out
+  config.kv_bytes = 8 * k_slab_bytes;  // memory, not the number of sequences, is what runs out
   config.compute_threads = 2;
   const auto under_test = open_engine(config);
   std::atomic<int> refused{0};
@@ -336,10 +274,16 @@ TEST_CASE("engine configuration is checked", "[engine]") {
       {"threads", errc::bad_request, [](engine_config& c) { c.compute_threads = -1; }},
       {"sequences", errc::bad_request, [](engine_config& c) { c.sequences_max = 0; }},
       {"queue", errc::bad_request, [](engine_config& c) { c.queue_max = -1; }},
-      {"kv bytes below a page", errc::bad_request, [](engine_config& c) { c.kv_bytes = 1000; }},
+      {"kv bytes below a state and a page", errc::bad_request,
+       [](engine_config& c) { c.kv_bytes = 2 * k_slab_bytes - 1; }},
       {"kv bytes absurd", errc::bad_request, [](engine_config& c) { c.kv_bytes = INT64_MAX; }},
       {"page tokens", errc::bad_request, [](engine_config& c) { c.page_tokens = 0; }},
       {"step below sequences", errc::bad_request, [](engine_config& c) { c.step_tokens_max = 63; }},
+      {"no hash unit", errc::bad_request, [](engine_config& c) { c.prefix_cache.unit_tokens = 0; }},
+      {"spacing between units", errc::bad_request,
+       [](engine_config& c) { c.prefix_cache.spacing_tokens = 100; }},
+      {"negative spacing", errc::bad_request, [](engine_config& c) { c.prefix_cache.spacing_tokens = -64; }},
+      {"no alignment", errc::bad_request, [](engine_config& c) { c.prefix_cache.chunk_align_tokens = 0; }},
   };
   for (const row& r : rows) {
     INFO(r.name);
@@ -351,6 +295,6 @@ TEST_CASE("engine configuration is checked", "[engine]") {
     CHECK(opened.error().code == r.code);
   }
   engine_config small;
-  small.kv_bytes = 3 * 20480;
-  CHECK(open_engine(small)->info().context_tokens == 3 * 64);
+  small.kv_bytes = 3 * k_slab_bytes;
+  CHECK(open_engine(small)->info().context_tokens == 2 * 5 * 64);  // a state, and two slabs of pages
 }

@@ -11,6 +11,8 @@ const auto k_reference = kernels::make_reference_table();
 const auto k_cpu = kernels::make_cpu_table();
 constexpr double k_row_tolerance = 2e-6;        // of the largest output: a handful of float32 roundings
 constexpr double k_recurrent_tolerance = 1e-5;  // roundings of up to ten tokens through the state
+constexpr std::int64_t k_gap =
+    13;  // between slots and between pages: what lies there belongs to other layers
 constexpr std::int32_t k_dims[] = {1, 2, 7, 8, 15, 16, 17, 31, 32, 33, 64, 80, 100, 128};
 
 }  // namespace
@@ -158,16 +160,17 @@ TEST_CASE("short_conv carries its tail in the slots", "[kernels]") {
         const test_batch batch(random, parts, 4);
         const both x(random, static_cast<std::int64_t>(batch.rows()) * channels);
         const both weight(random, taps * channels);
-        both state(random, static_cast<std::int64_t>(batch.slots()) * (taps - 1) * channels);
+        const std::int64_t stride = (taps - 1) * channels + k_gap;
+        both state(random, batch.slots() * stride);
         both y = zeros(static_cast<std::int64_t>(batch.rows()) * channels);
         k_reference.short_conv({x.wide.data(), weight.narrow.data(), state.wide.data(), y.wide.data(),
-                                batch.view(), channels, taps},
+                                batch.view(), channels, taps, stride},
                                {});
         k_cpu.short_conv({x.narrow.data(), weight.narrow.data(), state.narrow.data(), y.narrow.data(),
-                          batch.view(), channels, taps},
+                          batch.view(), channels, taps, stride},
                          {});
         check_close(y, k_row_tolerance);
-        if (taps > 1) CHECK(std::equal(state.wide.begin(), state.wide.end(), state.narrow.begin()));
+        CHECK(std::equal(state.wide.begin(), state.wide.end(), state.narrow.begin()));
       }
     }
   }
@@ -189,13 +192,14 @@ TEST_CASE("kda recurrence", "[kernels]") {
       const both v(random, cells);
       const both g(random, cells, -1.0, 1.0);
       const both beta(random, batch.rows() * heads, 0.5, 0.5);
-      both state(random, static_cast<std::int64_t>(batch.slots()) * heads * dim * dim);
+      const std::int64_t stride = heads * dim * dim + k_gap;
+      both state(random, batch.slots() * stride);
       both o = zeros(cells);
       k_reference.kda({q.wide.data(), k.wide.data(), v.wide.data(), g.wide.data(), beta.wide.data(),
-                       state.wide.data(), o.wide.data(), batch.view(), heads, dim},
+                       state.wide.data(), o.wide.data(), batch.view(), heads, dim, stride},
                       {});
       k_cpu.kda({q.narrow.data(), k.narrow.data(), v.narrow.data(), g.narrow.data(), beta.narrow.data(),
-                 state.narrow.data(), o.narrow.data(), batch.view(), heads, dim},
+                 state.narrow.data(), o.narrow.data(), batch.view(), heads, dim, stride},
                 {&pool, nullptr, 0});
       check_close(o, k_recurrent_tolerance);
       check_close(state, k_recurrent_tolerance);
@@ -217,22 +221,24 @@ TEST_CASE("mla_store and mla over pages", "[kernels]") {
         INFO(parts.size() << " sequences, rank " << r.rank << ", pages of " << r.page_tokens);
         const test_batch batch(random, parts, r.page_tokens);
         const std::int32_t width = r.rank + r.rope;
-        both pages(random, static_cast<std::int64_t>(batch.page_count) * r.page_tokens * width);
+        const std::int64_t stride = r.page_tokens * width + k_gap;
+        both pages(random, batch.page_count * stride);
         const both latents(random, static_cast<std::int64_t>(batch.rows()) * width);
         const both q(random, static_cast<std::int64_t>(batch.rows()) * r.heads * (r.nope + r.rope), 0.0, 0.5);
         const stored_matrix kv_b(random, type, r.heads * (r.nope + r.value), r.rank);
         both o = zeros(static_cast<std::int64_t>(batch.rows()) * r.heads * r.value);
-        k_reference.mla_store({latents.wide.data(), pages.wide.data(), batch.view(), width, r.page_tokens},
-                              {});
-        k_cpu.mla_store({latents.narrow.data(), pages.narrow.data(), batch.view(), width, r.page_tokens}, {});
+        k_reference.mla_store(
+            {latents.wide.data(), pages.wide.data(), batch.view(), width, r.page_tokens, stride}, {});
+        k_cpu.mla_store(
+            {latents.narrow.data(), pages.narrow.data(), batch.view(), width, r.page_tokens, stride}, {});
         REQUIRE(std::equal(pages.wide.begin(), pages.wide.end(), pages.narrow.begin()));
         k_reference.mla({q.wide.data(), kv_b.view, pages.wide.data(), o.wide.data(), batch.view(), r.heads,
-                         r.nope, r.rope, r.value, r.rank, r.page_tokens},
+                         r.nope, r.rope, r.value, r.rank, r.page_tokens, stride},
                         {});
-        const kernels::mla_params<float> p{q.narrow.data(), kv_b.view,    pages.narrow.data(),
-                                           o.narrow.data(), batch.view(), r.heads,
-                                           r.nope,          r.rope,       r.value,
-                                           r.rank,          r.page_tokens};
+        const kernels::mla_params<float> p{q.narrow.data(), kv_b.view,     pages.narrow.data(),
+                                           o.narrow.data(), batch.view(),  r.heads,
+                                           r.nope,          r.rope,        r.value,
+                                           r.rank,          r.page_tokens, stride};
         kernels::thread_pool pool(3);
         const guarded_context ctx(pool, k_cpu.mla_workspace_bytes(p, 3));
         k_cpu.mla(p, ctx.get());

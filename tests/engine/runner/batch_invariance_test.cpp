@@ -33,8 +33,8 @@ generate_request request_of(const job& job) {
 }
 
 struct schedule {
-  std::int32_t slot_count;
-  std::int32_t page_count;
+  std::int32_t sequences_max;
+  std::int32_t page_count;  // besides the states
   std::int32_t page_tokens;
   std::int32_t step_tokens_max;
   int threads;
@@ -45,12 +45,17 @@ std::vector<trace> run(const std::shared_ptr<const runner::loaded_model>& model,
                        const std::vector<job>& jobs, const schedule& how) {
   runner::runner_config config;
   config.backend = backend;
-  config.slot_count = how.slot_count;
-  config.page_count = how.page_count;
+  scheduler::limits limits;
+  limits.sequences_max = how.sequences_max;
+  limits.step_tokens_max = how.step_tokens_max;
+  limits.memory.page_tokens = how.page_tokens;
+  limits.memory.pool.slab_pages = runner::layout_of(model->config, backend, how.page_tokens).slab_pages;
+  limits.memory.pool.slab_count = how.sequences_max + how.page_count / limits.memory.pool.slab_pages + 1;
+  config.slab_count = limits.memory.pool.slab_count;
   config.page_tokens = how.page_tokens;
   config.compute_threads = how.threads;
   const auto run = runner::make_runner(model, config);
-  scheduler::scheduler plan({how.slot_count, how.page_count, how.page_tokens, how.step_tokens_max});
+  scheduler::scheduler plan(limits);
   std::mt19937_64 random(how.arrival_seed);
   std::vector<trace> out(jobs.size());
   std::vector<double> logits(static_cast<std::size_t>(model->config.vocab_size));
@@ -60,7 +65,9 @@ std::vector<trace> run(const std::shared_ptr<const runner::loaded_model>& model,
       plan.add(std::make_unique<scheduler::sequence>(next, request_of(jobs[next]), nullptr));
       ++next;
     }
-    run->run(plan.plan());
+    const runner::batch& work = plan.plan();
+    run->copy(plan.take_ops());
+    run->run(work);
     std::int32_t index = 0;
     for (scheduler::sequence* seq : plan.complete()) {
       run->copy_logits(index++, logits);
@@ -101,7 +108,7 @@ void check_schedules(const std::shared_ptr<const runner::loaded_model>& model, s
                                   {5, 200, reference ? 7 : 4, 17, 1, seed + 3}};
     for (const schedule& how : schedules) {
       INFO((reference ? "reference" : "cpu")
-           << ", slots " << how.slot_count << ", budget " << how.step_tokens_max);
+           << ", slots " << how.sequences_max << ", budget " << how.step_tokens_max);
       const std::vector<trace> together = run(model, backend, jobs, how);
       for (std::size_t i = 0; i < jobs.size(); ++i) {
         REQUIRE(together[i].size() == static_cast<std::size_t>(jobs[i].max_new));

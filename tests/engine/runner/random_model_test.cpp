@@ -30,12 +30,13 @@ outputs compare(std::shared_ptr<const runner::loaded_model> model, backend_kind 
   runner::runner_config config;
   config.backend = backend;
   config.page_tokens = 1 + static_cast<std::int32_t>(random() % 9);
-  config.page_count = 64;
-  config.slot_count = 3;
+  const std::int32_t slab_pages = runner::layout_of(model->config, backend, config.page_tokens).slab_pages;
+  constexpr std::int32_t k_states = 3;
+  config.slab_count = k_states + 63 / slab_pages + 1;
   config.compute_threads = 1 + static_cast<int>(random() % 2);
   const auto run = runner::make_runner(std::move(model), config);
   std::vector<std::int32_t> pages(64);
-  std::iota(pages.begin(), pages.end(), 0);
+  std::iota(pages.begin(), pages.end(), k_states * slab_pages);
   std::shuffle(pages.begin(), pages.end(), random);
   outputs out;
   std::vector<double> logits(oracle.logits[0].size());

@@ -136,6 +136,9 @@ TEST_CASE("chat stream: role first, text, finish, usage") {
   CHECK(at(events[5], "/choices/0/finish_reason") == "\"stop\"");
   CHECK(at(events[6], "/choices") == "[]");
   CHECK(at(events[6], "/usage") == R"({"prompt_tokens":3,"completion_tokens":4,"total_tokens":7})");
+  CHECK(usage_json({.prompt_tokens = 3, .completion_tokens = 4, .cached_tokens = 2}) ==
+        R"("usage":{"prompt_tokens":3,"completion_tokens":4,"total_tokens":7,)"
+        R"("prompt_tokens_details":{"cached_tokens":2}})");
 }
 
 TEST_CASE("chat stream: an empty answer has role and finish, and no usage unless asked") {

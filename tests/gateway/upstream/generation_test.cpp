@@ -44,6 +44,8 @@ struct choice_output {
 struct outcome {
   std::vector<choice_output> choices;
   std::int64_t completion_tokens = 0;
+  std::int64_t cached_tokens = 0;
+  std::int64_t cached_of_first = 0;
   std::string fault;
 };
 
@@ -72,6 +74,8 @@ task<void> run_all(std::vector<engine::generate_request> requests, std::vector<s
     }
   }
   out.completion_tokens = run.completion_tokens();
+  out.cached_tokens = run.cached_tokens(1);
+  out.cached_of_first = run.cached_tokens(requests.size());
 }
 
 outcome generate(std::vector<engine::generate_request> requests, std::vector<std::string> stops = {}) {
@@ -127,6 +131,26 @@ TEST_CASE("markup becomes a tool call") {
   CHECK(out.choices[0].arguments == R"({"city": "Oslo"})");
   CHECK(out.choices[0].content.empty());
   CHECK(out.choices[0].finish == api::finish_kind::tool_calls);
+}
+
+TEST_CASE("prompt tokens from the cache are told once per prompt") {
+  const std::string question =
+      "What is the weather in Oslo, in Bergen, in Trondheim, in Stavanger and in Kristiansand today?";
+  const auto ask = [&question](int count) {
+    std::vector<engine::generate_request> requests;
+    for (int i = 0; i < count; ++i) {
+      requests.push_back(request_for(question, 8, k_weather_tool));
+      requests.back().scope = "told once";
+    }
+    return generate(std::move(requests));
+  };
+  const auto size = static_cast<std::int64_t>(request_for(question, 8, k_weather_tool).prompt.size());
+  REQUIRE(size > 64);
+  CHECK(ask(1).cached_tokens == 0);
+  const auto again = ask(3);
+  const std::int64_t unit = 64;  // the engine's default
+  CHECK(again.cached_of_first == (size - 1) / unit * unit);
+  CHECK(again.cached_tokens == 3 * again.cached_of_first);
 }
 
 TEST_CASE("destroying a generation frees its sequences") {

@@ -1,0 +1,38 @@
+#include "gateway/upstream/engine_members.hpp"
+
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+#include "engine/engine.hpp"
+
+namespace weir::gateway::upstream {
+namespace {
+
+TEST_CASE("the engine hears of scope and hints") {
+  const std::vector<api::body_member> members{
+      {"other", "1"}, {"cache_salt", "\"00ff\""}, {"weir_checkpoint_at", "[64,1024]"}};
+  const auto out = read_engine_members(members);
+  CHECK(out.scope == "00ff");
+  CHECK(out.checkpoint_at == std::vector<std::int32_t>{64, 1024});
+
+  const auto none = read_engine_members({});
+  CHECK_FALSE(none.scope);
+  CHECK(none.checkpoint_at.empty());
+
+  const std::vector<api::body_member> shared{{"cache_salt", "\"\""}, {"weir_checkpoint_at", "[]"}};
+  CHECK(read_engine_members(shared).scope == "");
+  CHECK(read_engine_members(shared).checkpoint_at.empty());
+}
+
+TEST_CASE("as many hints as the engine takes, none out of range") {
+  std::string list = "[99999999999";
+  for (int i = 1; i <= 100; ++i) list += "," + std::to_string(i * 64);
+  const std::vector<api::body_member> members{{"weir_checkpoint_at", list + "]"}};
+  const auto out = read_engine_members(members);
+  CHECK(out.checkpoint_at.size() == engine::k_checkpoint_hints_max);
+  for (const auto at : out.checkpoint_at) CHECK(at <= 6400);
+}
+
+}  // namespace
+}  // namespace weir::gateway::upstream
