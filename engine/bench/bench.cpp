@@ -84,12 +84,15 @@ class bench final {
     runner::runner_config config;
     config.backend = options.backend;
     config.compute_threads = options.compute_threads;
-    config.slot_count = most;
-    config.page_count = std::max(most * sequence_pages_, prompt_pages);
+    // States lie in the first slabs, pages in those behind them.
+    const std::int32_t pages = std::max(most * sequence_pages_, prompt_pages);
+    const std::int32_t slab_pages =
+        runner::layout_of(model_->config, options.backend, k_page_tokens).slab_pages;
+    config.slab_count = most + (pages - 1) / slab_pages + 1;
     config.page_tokens = k_page_tokens;
     config.times = &times_;
-    pages_.resize(static_cast<std::size_t>(config.page_count));
-    std::iota(pages_.begin(), pages_.end(), 0);
+    pages_.resize(static_cast<std::size_t>(pages));
+    std::iota(pages_.begin(), pages_.end(), most * slab_pages);
     runner_ = runner::make_runner(model_, config);
   }
 
