@@ -17,9 +17,6 @@
 
 namespace weir::engine::model {
 
-inline constexpr std::size_t k_shards_max = 4096;
-inline constexpr std::size_t k_index_bytes_max = std::size_t{256} << 20;
-
 // A weight file, mapped, with what it holds.
 struct open_file {
   std::shared_ptr<const mapped_file> file;
