@@ -24,6 +24,11 @@ inline void insert(token_mask& mask, std::int32_t token) {
   mask[at / 64] |= std::uint64_t{1} << (at % 64);
 }
 
+inline void erase(token_mask& mask, std::int32_t token) noexcept {
+  const auto at = static_cast<std::size_t>(token);
+  if (at / 64 < mask.size()) mask[at / 64] &= ~(std::uint64_t{1} << (at % 64));
+}
+
 class token_matcher {
  public:
   virtual ~token_matcher() = default;

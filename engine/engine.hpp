@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/constraint.hpp"
 #include "engine/result.hpp"
 #include "engine/sampling_params.hpp"
 
@@ -77,6 +78,9 @@ struct generate_request {
   std::int32_t max_new_tokens = 16;  // >= 1
   sampling_params sampling;
   std::vector<std::int32_t> stop_tokens;  // besides the model's eos_token
+  // What may be generated: then a sequence ends as `stop` only where the constraint allows it, by a stop
+  // token or because nothing may follow. Null: anything.
+  std::shared_ptr<const token_constraint> constraint;
 };
 
 using sequence_id = std::uint64_t;

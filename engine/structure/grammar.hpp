@@ -120,7 +120,6 @@ class grammar_builder final {
 
   std::string fault_;
   std::size_t steps_ = 0;
-  std::size_t edge_count_ = 0;
   std::vector<rule_draft> rules_;
   std::vector<state_draft> states_;
   std::vector<call_site> calls_;
