@@ -28,7 +28,7 @@ class answer_writer final {
 
   explicit answer_writer(const answer_spec& spec) : spec_(spec) {}
 
-  outcome run(const call_markup* markup) {
+  outcome run(const text::call_markup* markup) {
     const rule_id root = out_.add_rule();
     const state_id from = out_.start(root), to = out_.end(root);
     if (spec_.text == text_form::free) {
@@ -104,7 +104,7 @@ class answer_writer final {
 }  // namespace
 
 std::expected<answer_grammar, answer_refusal> compile_answer(const answer_spec& spec,
-                                                             const call_markup* markup) {
+                                                             const text::call_markup* markup) {
   return answer_writer(spec).run(markup);
 }
 

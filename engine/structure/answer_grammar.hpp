@@ -8,18 +8,9 @@
 #include <vector>
 
 #include "engine/structure/grammar.hpp"
+#include "engine/text/chat_format.hpp"
 
 namespace weir::engine::structure {
-
-// Special tokens around calls of functions:
-//   section_begin { call_begin "functions." NAME ":" INDEX argument_begin ARGUMENTS call_end } section_end
-struct call_markup {
-  std::int32_t section_begin;
-  std::int32_t section_end;
-  std::int32_t call_begin;
-  std::int32_t argument_begin;
-  std::int32_t call_end;
-};
 
 struct function_spec {
   std::string name;             // of letters, digits, '_' and '-'
@@ -52,6 +43,6 @@ struct answer_refusal {
 
 // REQUIRES: `markup` where functions may be called.
 std::expected<answer_grammar, answer_refusal> compile_answer(const answer_spec& spec,
-                                                             const call_markup* markup);
+                                                             const text::call_markup* markup);
 
 }  // namespace weir::engine::structure

@@ -31,6 +31,7 @@ inline constexpr std::size_t k_string_states_max = 2048;     // of one string's 
 
 // Numbers are generated with at most so many digits on either side of the point.
 inline constexpr int k_number_digits_max = 20;
+inline constexpr int k_exponent_digits_max = 2;  // so that every number is one of 64 bits too
 
 // A grammar: rules, states and edges of all of them.
 inline constexpr std::size_t k_rules_max = 4096;

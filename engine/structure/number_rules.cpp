@@ -112,7 +112,7 @@ rule_id number_rules::any(bool whole) {
   out_.read(sign, '+', exponent);
   out_.read(sign, '-', exponent);
   out_.skip(sign, exponent);
-  digits(exponent, end, 1, 3);
+  digits(exponent, end, 1, k_exponent_digits_max);
   return *known;
 }
 

@@ -194,7 +194,7 @@ void schema_reader::merge_arrays(const conjunction& schemas, schema_facts& out) 
 }
 
 void schema_reader::merge_objects(const conjunction& schemas, schema_facts& out) {
-  std::map<std::string_view, std::size_t> index;
+  std::map<std::string, std::size_t> index;
   const auto index_of = [&](const std::string& name) {
     const auto [at, fresh] = index.try_emplace(name, out.properties.size());
     if (fresh) out.properties.emplace_back(name, conjunction{});

@@ -23,14 +23,14 @@ std::shared_ptr<const vocabulary> words() {
   return made;
 }
 
-call_markup markup() {
+text::call_markup markup() {
   const auto id = [](const char* content) { return *tokenizer()->special_id(content); };
   return {id("<|tool_calls_section_begin|>"), id("<|tool_calls_section_end|>"), id("<|tool_call_begin|>"),
           id("<|tool_call_argument_begin|>"), id("<|tool_call_end|>")};
 }
 
 std::shared_ptr<const token_constraint> constraint_of(const answer_spec& spec) {
-  const call_markup marks = markup();
+  const text::call_markup marks = markup();
   auto rules = compile_answer(spec, &marks);
   INFO((rules ? std::string() : rules.error().detail));
   REQUIRE(rules);
@@ -141,7 +141,7 @@ TEST_CASE("calls: required, one of several, in parallel or not", "[structure]") 
 }
 
 TEST_CASE("a refusal says whose schema it is", "[structure]") {
-  const call_markup marks = markup();
+  const text::call_markup marks = markup();
   const auto refused =
       compile_answer({.text = text_form::none,
                       .calls = call_rule::required,
