@@ -1,5 +1,6 @@
 #include "engine/structure/answer_grammar.hpp"
 
+#include <algorithm>
 #include <cassert>
 #include <deque>
 #include <optional>
@@ -105,7 +106,15 @@ class answer_writer final {
 
 std::expected<answer_grammar, answer_refusal> compile_answer(const answer_spec& spec,
                                                              const text::call_markup* markup) {
-  return answer_writer(spec).run(markup);
+  auto made = answer_writer(spec).run(markup);
+  const auto is_loose = [](const function_spec& f) { return !f.strict && !f.parameters_json.empty(); };
+  if (made || std::none_of(spec.functions.begin(), spec.functions.end(), is_loose)) return made;
+  // It may have been too much together: then only what is promised is kept.
+  answer_spec promised = spec;
+  for (auto& f : promised.functions) {
+    if (is_loose(f)) f.parameters_json.clear();
+  }
+  return answer_writer(promised).run(markup);
 }
 
 }  // namespace weir::engine::structure

@@ -152,6 +152,22 @@ TEST_CASE("a refusal says whose schema it is", "[structure]") {
   CHECK(refused.error().detail.find("'#/properties/x'") != std::string::npos);
 }
 
+TEST_CASE("functions that promise nothing never keep a request from being served", "[structure]") {
+  const text::call_markup marks = markup();
+  std::string large = R"({"type":"object","properties":{)";
+  for (int i = 0; i < 400; ++i) {
+    large += (i > 0 ? ",\"" : "\"") + std::to_string(i) + R"(":{"type":"string","pattern":"^(ab|c){30}$"})";
+  }
+  large += "}}";
+  answer_spec spec{.text = text_form::none, .calls = call_rule::required};
+  for (int i = 0; i < 9; ++i) spec.functions.push_back({"f" + std::to_string(i), large, false});
+  spec.functions.push_back({"strict", R"({"type":"object","additionalProperties":false})", true});
+  const auto made = compile_answer(spec, &marks);
+  REQUIRE(made);
+  spec.functions[3].strict = true;
+  CHECK_FALSE(compile_answer(spec, &marks));
+}
+
 TEST_CASE("sequences share masks, also when the automaton begins anew", "[structure]") {
   // Strings whose every length is a place of its own, so that the memory limit is met.
   const auto constraint =
