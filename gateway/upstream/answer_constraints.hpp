@@ -23,8 +23,8 @@ class answer_constraints final {
   // Of this vocabulary and chat format an answer can be bound to something.
   bool supported() const noexcept { return tools_.words != nullptr && tools_.chat->calls().has_value(); }
 
-  // Null where nothing binds the answer, or only what servers keep as well as they can. `form` lives as long as
-  // the task.
+  // Null where nothing binds the answer, or only what servers keep as well as they can. `form` lives as long
+  // as the task.
   using outcome = result<std::shared_ptr<const engine::token_constraint>>;
   task<outcome> of(const std::optional<api::answer_form>& form, asio::thread_pool& pool);
 

@@ -70,8 +70,9 @@ struct parts {
 };
 
 const std::string k_person =
-    R"({"type":"object","properties":{"name":{"type":"string","maxLength":12},"n":{"type":"integer","minimum":1,)"
-    R"("maximum":99},"kind":{"enum":["cat","dog"]}},"required":["name","n","kind"],"additionalProperties":false})";
+    R"({"type":"object","properties":{"name":{"type":"string","maxLength":12},"n":{"type":"integer",)"
+    R"("minimum":1,"maximum":99},"kind":{"enum":["cat","dog"]}},"required":["name","n","kind"],)"
+    R"("additionalProperties":false})";
 
 // A constraint that breaks after some tokens.
 class broken final : public token_constraint {

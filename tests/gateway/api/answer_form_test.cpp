@@ -16,8 +16,8 @@ const std::string k_head = R"({"model":"m","messages":[{"role":"user","content":
 const std::string k_tools =
     R"(,"tools":[{"type":"function","function":{"name":"add","parameters":{"type":"object"}}},)"
     R"({"type":"function","function":{"name":"get","strict":false}}])";
-const std::string k_strict =
-    R"(,"tools":[{"type":"function","function":{"name":"add","strict":true,"parameters":{"type":"object"}}}])";
+const std::string k_strict = R"(,"tools":[{"type":"function","function":{"name":"add","strict":true,)"
+                             R"("parameters":{"type":"object"}}}])";
 
 result<api::chat_request> parse(const std::string& fields) {
   return api::parse_chat_request(k_head + fields + "}");

@@ -70,8 +70,7 @@ TEST_CASE("sampling goes over, and what the answer repeats") {
   CHECK(request->options.temperature == 0.5F);
   CHECK(request->options.top_p == 0.25F);
   CHECK(request->options.max_tokens == 9);
-  for (const auto* part : {R"("temperature":0.5)", R"("user":"u")", R"("tools":[])",)"
-  R"( R"("instructions":null)",
+  for (const auto* part : {R"("temperature":0.5)", R"("user":"u")", R"("tools":[])", R"("instructions":null)",
                            R"("store":false)", R"("previous_response_id":null)"}) {
     INFO(part);
     CHECK(there->echo.find(part) != std::string::npos);
