@@ -17,9 +17,9 @@ namespace weir::gateway::upstream {
 struct text_tools {
   std::shared_ptr<const engine::text::tokenizer> tokenizer;
   std::shared_ptr<const engine::text::chat_format> chat;  // null for plain completions
-  bool thinking = true;                                   // of the prompt that a chat answers
-  std::shared_ptr<const engine::structure::vocabulary>
-      words;  // null where answers cannot be bound to a schema
+  // Null where answers cannot be bound to a schema.
+  std::shared_ptr<const engine::structure::vocabulary> words;
+  bool thinking = true;  // of the prompt that a chat answers
 };
 
 struct loaded_model {
