@@ -9,11 +9,15 @@
 namespace weir::kernels {
 
 enum class dtype : std::uint8_t {
-  f32,   // IEEE binary32
-  bf16,  // the upper half of binary32
-  f16,   // IEEE binary16
+  f32,    // IEEE binary32
+  bf16,   // the upper half of binary32
+  f16,    // IEEE binary16
+  mxfp4,  // E2M1 codes, two a byte, low nibble first; one E8M0 scale per k_mxfp4_group of them
 };
 
+inline constexpr std::int32_t k_mxfp4_group = 32;
+
+// Bytes of one element. REQUIRES: not mxfp4, which has no whole one.
 constexpr std::size_t size_bytes(dtype type) {
   return type == dtype::f32 ? 4 : 2;
 }
@@ -42,7 +46,25 @@ constexpr std::uint16_t float_to_bf16(float value) {
   return static_cast<std::uint16_t>((bits + 0x7FFFU + ((bits >> 16) & 1U)) >> 16);
 }
 
-// Element `index` of a weight buffer aligned to its element size.
+// Twice the value of each E2M1 code (sign, two exponent bits, one mantissa bit): all of them integers.
+inline constexpr std::int8_t k_e2m1_doubled[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+
+// 2^(byte - 127). The format's NaN, 255, is read as zero: a group that holds nothing.
+constexpr float e8m0_to_float(std::uint8_t byte) {
+  if (byte == 255) return 0.0F;
+  const std::uint32_t bits = byte == 0 ? 0x00400000U : static_cast<std::uint32_t>(byte) << 23;
+  return std::bit_cast<float>(bits);
+}
+
+// Element `index` of packed codes with the scales of their groups.
+inline float load_mxfp4(const void* data, const std::uint8_t* scales, std::size_t index) {
+  const std::uint8_t pair = static_cast<const std::uint8_t*>(data)[index / 2];
+  const unsigned code = index % 2 == 0 ? pair & 15U : pair >> 4U;
+  const float half = 0.5F * e8m0_to_float(scales[index / k_mxfp4_group]);
+  return static_cast<float>(k_e2m1_doubled[code]) * half;
+}
+
+// Element `index` of a weight buffer aligned to its element size. REQUIRES: not mxfp4.
 inline float load_weight(const void* data, dtype type, std::size_t index) {
   if (type == dtype::f32) return static_cast<const float*>(data)[index];
   const std::uint16_t bits = static_cast<const std::uint16_t*>(data)[index];

@@ -19,13 +19,25 @@ class thread_pool;
 inline constexpr std::int32_t k_head_dim_max = 512;  // stack rows of the KDA kernels are this long
 inline constexpr std::int32_t k_conv_taps_max = 16;
 inline constexpr std::int32_t k_experts_per_token_max = 64;
+inline constexpr std::int32_t k_residual_sources_max = 64;
 
-// Row-major weights as the checkpoint stores them; `data` is aligned to the element size.
+// Row-major weights as the checkpoint stores them; `data` is aligned to the element size. mxfp4 is for gemm
+// and experts only.
 struct matrix {
   const void* data = nullptr;  // [rows, cols]
   dtype type = dtype::f32;
   std::int32_t rows = 0;
-  std::int32_t cols = 0;
+  std::int32_t cols = 0;                 // mxfp4: a multiple of k_mxfp4_group
+  const std::uint8_t* scales = nullptr;  // [rows, cols / k_mxfp4_group], of mxfp4 alone
+};
+
+// SiTU, the bounded gated unit: (beta tanh(g / beta) sigmoid(g)) * (linear_beta tanh(u / linear_beta)).
+// All zero: not bounded, silu(g) * u.
+struct situ_bounds {
+  double beta = 0.0;
+  double linear_beta = 0.0;
+
+  bool bounded() const noexcept { return beta > 0.0; }
 };
 
 // A sequence's run of consecutive tokens in the batch. Position 0 starts from a zero state, whatever its slot
@@ -105,7 +117,8 @@ struct short_conv_params {
   std::int64_t slot_stride;  // from one slot's tail to the next one's, in elements: at least (K-1) * C
 };
 
-// g = -exp(a_log[h]) * softplus(z + dt_bias), the log decay; beta = sigmoid(b). Both in place.
+// The log decay g, of z' = z + dt_bias: -exp(a_log[h]) * softplus(z'), or with a lower bound (below 0) the
+// other function lower_bound * sigmoid(exp(a_log[h]) * z'). beta = sigmoid(b). Both in place.
 template <class A>
 struct kda_gate_params {
   A* g;                  // [T, H, D] in: z, out: g
@@ -115,6 +128,7 @@ struct kda_gate_params {
   std::int32_t rows;
   std::int32_t heads;
   std::int32_t dim;
+  double lower_bound = 0.0;  // 0: none
 };
 
 // Token by token: S <- diag(exp g) S; u = beta (v - Sᵀk); S <- S + k uᵀ; o = Sᵀq.
@@ -186,7 +200,7 @@ struct router_params {
   double scale;
 };
 
-// y = sum over chosen experts of weight * w2 (silu(w1 x) * w3 x).
+// y = sum over chosen experts of weight * w2 unit(w1 x, w3 x), the unit being silu(g) * u or SiTU.
 template <class A>
 struct experts_params {
   const A* x;               // [T, D]
@@ -201,6 +215,7 @@ struct experts_params {
   std::int32_t per_token;
   std::int32_t dim;
   std::int32_t width;
+  situ_bounds situ = {};
 };
 
 // gate = silu(gate) * up
@@ -209,6 +224,38 @@ struct silu_mul_params {
   A* gate;      // [count]
   const A* up;  // [count]
   std::int64_t count;
+};
+
+// gate = SiTU(gate, up). REQUIRES: both betas > 0.
+template <class A>
+struct situ_mul_params {
+  A* gate;      // [count]
+  const A* up;  // [count]
+  std::int64_t count;
+  situ_bounds situ;
+};
+
+// x = x * sigmoid(gate)
+template <class A>
+struct sigmoid_mul_params {
+  A* x;           // [count]
+  const A* gate;  // [count]
+  std::int64_t count;
+};
+
+// y = sum over sources v of softmax(sum(v / rms(v) * norm * proj)) * v, row by row: what a layer reads when
+// the residual stream is kept in blocks. The sources are the finished blocks and then the running one.
+template <class A>
+struct residual_mix_params {
+  const A* blocks;           // [S, T, M]
+  const A* current;          // [T, M]
+  const float* norm;         // [M]
+  const float* proj;         // [M]
+  A* y;                      // [T, M], none of the sources
+  std::int32_t block_count;  // S, below k_residual_sources_max
+  std::int32_t rows;
+  std::int32_t dim;  // M
+  double eps;
 };
 
 // x = x + y

@@ -24,6 +24,9 @@ struct kernel_table {
   void (*router)(const router_params<A>&, const context&);
   void (*experts)(const experts_params<A>&, const context&);
   void (*silu_mul)(const silu_mul_params<A>&, const context&);
+  void (*situ_mul)(const situ_mul_params<A>&, const context&);
+  void (*sigmoid_mul)(const sigmoid_mul_params<A>&, const context&);
+  void (*residual_mix)(const residual_mix_params<A>&, const context&);
   void (*add)(const add_params<A>&, const context&);
 
   // Workspace of the two operations that need one; the pointers in the parameters are not read.

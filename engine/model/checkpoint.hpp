@@ -4,18 +4,26 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "engine/model/mapped_file.hpp"
 #include "engine/model/safetensors.hpp"
+#include "engine/model/tensor_index.hpp"
 #include "engine/result.hpp"
 
 namespace weir::engine::model {
 
 inline constexpr std::size_t k_shards_max = 4096;
 inline constexpr std::size_t k_index_bytes_max = std::size_t{256} << 20;
+
+// A weight file, mapped, with what it holds.
+struct open_file {
+  std::shared_ptr<const mapped_file> file;
+  tensor_map tensors;
+};
 
 class checkpoint final {
  public:
@@ -24,14 +32,16 @@ class checkpoint final {
   // without it.
   static result<checkpoint> open(const std::filesystem::path& dir);
 
-  // Null when absent.
-  const tensor_view* find(const std::string& name) const;
+  std::optional<tensor_view> find(std::string_view name) const;
 
-  std::size_t tensor_count() const noexcept { return tensors_.size(); }
+  const tensor_index& index() const noexcept { return index_; }
 
  private:
-  std::vector<std::shared_ptr<const mapped_file>> files_;
-  tensor_map tensors_;
+  // The next shard: its tensors that the index places there.
+  void take(open_file part);
+
+  std::vector<std::shared_ptr<const mapped_file>> files_;  // by shard
+  tensor_index index_;
 };
 
 }  // namespace weir::engine::model

@@ -17,6 +17,15 @@ void json_fields::reject(errc code, std::string detail) {
   if (!fault_) fault_ = error{code, where_ + ": " + std::move(detail)};
 }
 
+void json_fields::refuse(std::string_view key, std::string_view reason) {
+  reject(errc::unsupported, "\"" + std::string(key) + "\" " + std::string(reason));
+}
+
+void json_fields::expect_text(std::string_view key, std::string_view wanted, std::string_view fallback) {
+  const std::string value = text(key, fallback);
+  if (value != wanted) refuse(key, "is " + value + "; this build runs " + std::string(wanted));
+}
+
 void json_fields::wrong(std::string_view key, std::string_view expected) {
   reject(errc::bad_model, "\"" + std::string(key) + "\" must be " + std::string(expected));
 }
@@ -120,7 +129,17 @@ bool json_fields::is_set(std::string_view key) const {
   const auto value = find(key);
   if (!value) return false;
   bool flag = true;
-  return value->get(flag) != simdjson::SUCCESS || flag;
+  if (value->get(flag) == simdjson::SUCCESS) return flag;
+  dom::object object;
+  if (value->get(object) == simdjson::SUCCESS) return object.size() > 0;
+  dom::array list;
+  return value->get(list) != simdjson::SUCCESS || list.size() > 0;
+}
+
+std::vector<std::string> json_fields::keys() const {
+  std::vector<std::string> out;
+  for (const dom::key_value_pair field : object_) out.emplace_back(field.key);
+  return out;
 }
 
 std::optional<json_fields> json_fields::object(std::string_view key) {

@@ -32,13 +32,27 @@ class json_fields final {
                                      std::size_t count_max);
   std::vector<std::string> texts(std::string_view key, std::size_t count_max);
 
-  // Present and neither null nor false.
+  // Present and not null.
+  bool has(std::string_view key) const { return find(key).has_value(); }
+
+  // Present and neither null, false, nor an empty object or list.
   bool is_set(std::string_view key) const;
 
   std::optional<json_fields> object(std::string_view key);
+  std::vector<std::string> keys() const;
 
   void reject(errc code, std::string detail);
+
+  // errc::unsupported: "key" and the reason.
+  void refuse(std::string_view key, std::string_view reason);
+  // Refuses any other text; absent counts as `fallback`.
+  void expect_text(std::string_view key, std::string_view wanted, std::string_view fallback);
   const std::optional<error>& fault() const noexcept { return fault_; }
+
+  // Takes over the fault of an object inside this one.
+  void adopt(const json_fields& inner) {
+    if (!fault_) fault_ = inner.fault_;
+  }
 
  private:
   std::optional<simdjson::dom::element> find(std::string_view key) const;

@@ -137,6 +137,7 @@ result<tensor_map> parse_safetensors(std::span<const std::byte> file) {
     if (field.key == "__metadata__") continue;
     if (tensors.size() == k_tensors_max)
       return fail(errc::bad_model, "the safetensors header lists too many tensors");
+    if (field.key.size() > k_name_bytes_max) return bad(field.key.substr(0, 64), "its name is too long");
     auto view = read_entry(field.key, field.value, data);
     if (!view) return std::unexpected(view.error());
     if (!tensors.emplace(field.key, std::move(*view)).second) return bad(field.key, "is listed twice");

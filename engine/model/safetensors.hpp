@@ -16,6 +16,7 @@ namespace weir::engine::model {
 
 inline constexpr std::size_t k_header_bytes_max = 100'000'000;  // the format's own limit
 inline constexpr std::size_t k_rank_dims_max = 8;               // dimensions of one tensor
+inline constexpr std::size_t k_name_bytes_max = 1024;           // of one tensor's name
 inline constexpr std::size_t k_tensors_max = 1U << 21;          // four times the largest published checkpoint
 
 struct tensor_view {
@@ -27,8 +28,8 @@ struct tensor_view {
 using tensor_map = std::unordered_map<std::string, tensor_view>;
 
 // Views into `file`. errc::bad_model, naming the tensor, for: a header beyond the file or the limit,
-// malformed JSON, a duplicate name, an unknown dtype, a shape whose size differs from its range, ranges that
-// overlap or leave the file.
+// malformed JSON, a duplicate or overlong name, an unknown dtype, a shape whose size differs from its range,
+// ranges that overlap or leave the file.
 result<tensor_map> parse_safetensors(std::span<const std::byte> file);
 
 // "[4, 1, 3]"

@@ -15,19 +15,30 @@ using shape = std::vector<std::int64_t>;
 // Reads tensors by name and keeps the first fault, so that binding reads as a list of names and shapes.
 class binder final {
  public:
-  explicit binder(model_weights& out) : out_(out) {}
+  // `root` stands before every name.
+  binder(model_weights& out, std::string root) : out_(out), root_(std::move(root)) {}
 
   matrix take_matrix(const std::string& name, std::int64_t rows, std::int64_t cols) {
-    const tensor_view* tensor = take(name, {{rows, cols}});
-    if (tensor == nullptr) return {};
+    const auto tensor = take_floating(name, {{rows, cols}});
+    if (!tensor) return {};
     const dtype type = *float_type(*tensor);
     return {aligned(*tensor, type), type, static_cast<std::int32_t>(rows), static_cast<std::int32_t>(cols)};
   }
 
+  // NAME.weight_packed and NAME.weight_scale. REQUIRES: cols in whole groups.
+  matrix take_packed(const std::string& name, std::int64_t rows, std::int64_t cols) {
+    const auto codes = take_bytes(name + ".weight_packed", {rows, cols / 2});
+    const auto scales = take_bytes(name + ".weight_scale", {rows, cols / kernels::k_mxfp4_group});
+    if (!codes || !scales) return {};
+    out_.parameter_count += rows * cols;
+    return {codes->data.data(), dtype::mxfp4, static_cast<std::int32_t>(rows),
+            static_cast<std::int32_t>(cols), reinterpret_cast<const std::uint8_t*>(scales->data.data())};
+  }
+
   // Any of the accepted shapes; empty after a fault.
   std::vector<float> take_floats(const std::string& name, const std::vector<shape>& accepted) {
-    const tensor_view* tensor = take(name, accepted);
-    if (tensor == nullptr) return {};
+    const auto tensor = take_floating(name, accepted);
+    if (!tensor) return {};
     const dtype type = *float_type(*tensor);
     std::vector<float> values(tensor->data.size() / kernels::size_bytes(type));
     const void* data = aligned(*tensor, type);
@@ -39,7 +50,7 @@ class binder final {
     return take_floats(name, {{size}});
   }
 
-  const tensor_view* peek(const std::string& name) const { return out_.files.find(name); }
+  std::optional<tensor_view> peek(const std::string& name) const { return out_.files.find(root_ + name); }
   const std::optional<error>& fault() const noexcept { return fault_; }
 
  private:
@@ -50,27 +61,43 @@ class binder final {
     return std::nullopt;
   }
 
-  const tensor_view* take(const std::string& name, const std::vector<shape>& accepted) {
-    if (fault_) return nullptr;
-    const tensor_view* tensor = out_.files.find(name);
-    if (tensor == nullptr) {
-      fault_ = error{errc::bad_model, "tensor \"" + name + "\" is missing"};
-      return nullptr;
+  std::optional<tensor_view> take(const std::string& name, const std::vector<shape>& accepted) {
+    if (fault_) return std::nullopt;
+    auto tensor = peek(name);
+    if (!tensor) {
+      fault_ = error{errc::bad_model, "tensor \"" + root_ + name + "\" is missing"};
+      return std::nullopt;
     }
     if (std::find(accepted.begin(), accepted.end(), tensor->shape) == accepted.end()) {
-      fault_ = error{errc::bad_model, "tensor \"" + name + "\" has shape " + to_string(tensor->shape) +
-                                          ", the configuration asks for " + to_string(accepted.front())};
-      return nullptr;
-    }
-    if (!float_type(*tensor)) {
-      fault_ = error{errc::unsupported,
-                     "tensor \"" + name + "\" is " + tensor->dtype + "; this build runs BF16, F16, F32"};
-      return nullptr;
+      fault_ =
+          error{errc::bad_model, "tensor \"" + root_ + name + "\" has shape " + to_string(tensor->shape) +
+                                     ", the configuration asks for " + to_string(accepted.front())};
+      return std::nullopt;
     }
     out_.weight_bytes += static_cast<std::int64_t>(tensor->data.size());
-    out_.parameter_count +=
-        static_cast<std::int64_t>(tensor->data.size() / kernels::size_bytes(*float_type(*tensor)));
     return tensor;
+  }
+
+  std::optional<tensor_view> refuse_type(const std::string& name, const tensor_view& tensor,
+                                         std::string_view wanted) {
+    fault_ = error{errc::unsupported, "tensor \"" + root_ + name + "\" is " + tensor.dtype +
+                                          "; this build runs " + std::string(wanted)};
+    return std::nullopt;
+  }
+
+  std::optional<tensor_view> take_floating(const std::string& name, const std::vector<shape>& accepted) {
+    auto tensor = take(name, accepted);
+    if (!tensor) return std::nullopt;
+    const auto type = float_type(*tensor);
+    if (!type) return refuse_type(name, *tensor, "BF16, F16, F32");
+    out_.parameter_count += static_cast<std::int64_t>(tensor->data.size() / kernels::size_bytes(*type));
+    return tensor;
+  }
+
+  std::optional<tensor_view> take_bytes(const std::string& name, const shape& wanted) {
+    auto tensor = take(name, {wanted});
+    if (!tensor || tensor->dtype == "U8") return tensor;
+    return refuse_type(name, *tensor, "U8 there");
   }
 
   const void* aligned(const tensor_view& tensor, dtype type) {
@@ -82,6 +109,7 @@ class binder final {
   }
 
   model_weights& out_;
+  std::string root_;
   std::optional<error> fault_;
 };
 
@@ -101,9 +129,8 @@ std::vector<float> take_taps(binder& bind, const std::string& name, std::int64_t
 // One value per head, stored [1, 1, H, 1] or flat and zero-padded beyond H.
 std::vector<float> take_a_log(binder& bind, const std::string& name, std::int64_t heads) {
   std::vector<shape> accepted{{1, 1, heads, 1}, {heads}};
-  const tensor_view* tensor = bind.peek(name);
-  if (tensor != nullptr && tensor->shape.size() == 1 && tensor->shape[0] > heads)
-    accepted.push_back(tensor->shape);
+  const auto tensor = bind.peek(name);
+  if (tensor && tensor->shape.size() == 1 && tensor->shape[0] > heads) accepted.push_back(tensor->shape);
   std::vector<float> values = bind.take_floats(name, accepted);
   if (!values.empty()) values.resize(static_cast<std::size_t>(heads));
   return values;
@@ -120,8 +147,12 @@ kda_weights bind_kda(binder& bind, const model_config& c, const std::string& pre
   w.v_conv = take_taps(bind, prefix + "v_conv1d.weight", channels, c.conv_taps);
   w.decay_a = bind.take_matrix(prefix + "f_a_proj.weight", c.kda_dim, c.hidden_size);
   w.decay_b = bind.take_matrix(prefix + "f_b_proj.weight", channels, c.kda_dim);
-  w.gate_a = bind.take_matrix(prefix + "g_a_proj.weight", c.kda_dim, c.hidden_size);
-  w.gate_b = bind.take_matrix(prefix + "g_b_proj.weight", channels, c.kda_dim);
+  if (c.full_rank_gate) {
+    w.gate = bind.take_matrix(prefix + "g_proj.weight", channels, c.hidden_size);
+  } else {
+    w.gate_a = bind.take_matrix(prefix + "g_a_proj.weight", c.kda_dim, c.hidden_size);
+    w.gate = bind.take_matrix(prefix + "g_b_proj.weight", channels, c.kda_dim);
+  }
   w.beta = bind.take_matrix(prefix + "b_proj.weight", c.kda_heads, c.hidden_size);
   w.a_log = take_a_log(bind, prefix + "A_log", c.kda_heads);
   w.dt_bias = bind.take_floats(prefix + "dt_bias", channels);
@@ -144,7 +175,9 @@ mla_weights bind_mla(binder& bind, const model_config& c, const std::string& pre
   w.kv_norm = bind.take_floats(prefix + "kv_a_layernorm.weight", c.kv_lora_rank);
   w.kv_b =
       bind.take_matrix(prefix + "kv_b_proj.weight", c.mla_heads * (c.nope_dim + c.value_dim), c.kv_lora_rank);
-  w.out = bind.take_matrix(prefix + "o_proj.weight", c.hidden_size, c.mla_heads * c.value_dim);
+  const std::int32_t values = c.mla_heads * c.value_dim;
+  if (c.mla_output_gate) w.gate = bind.take_matrix(prefix + "g_proj.weight", values, c.hidden_size);
+  w.out = bind.take_matrix(prefix + "o_proj.weight", c.hidden_size, values);
   return w;
 }
 
@@ -158,16 +191,53 @@ moe_weights bind_moe(binder& bind, const model_config& c, const std::string& pre
   moe_weights w;
   w.router = bind.take_matrix(prefix + "gate.weight", c.experts, c.hidden_size);
   w.bias = bind.take_floats(prefix + "gate.e_score_correction_bias", c.experts);
+  const auto take = [&bind, &c](const std::string& name, std::int32_t rows, std::int32_t cols) {
+    return c.packed_experts ? bind.take_packed(name, rows, cols)
+                            : bind.take_matrix(name + ".weight", rows, cols);
+  };
   for (std::int32_t e = 0; e < c.experts && !bind.fault(); ++e) {
     const std::string expert = prefix + "experts." + std::to_string(e) + ".";
-    w.w1.push_back(bind.take_matrix(expert + "w1.weight", c.expert_width, c.hidden_size));
-    w.w3.push_back(bind.take_matrix(expert + "w3.weight", c.expert_width, c.hidden_size));
-    w.w2.push_back(bind.take_matrix(expert + "w2.weight", c.hidden_size, c.expert_width));
+    w.w1.push_back(take(expert + "w1", c.expert_width, c.expert_dim()));
+    w.w3.push_back(take(expert + "w3", c.expert_width, c.expert_dim()));
+    w.w2.push_back(take(expert + "w2", c.expert_dim(), c.expert_width));
   }
+  if (c.routed_width > 0) {
+    w.routed_down =
+        bind.take_matrix(prefix + "routed_expert_down_proj.weight", c.routed_width, c.hidden_size);
+    w.routed_up = bind.take_matrix(prefix + "routed_expert_up_proj.weight", c.hidden_size, c.routed_width);
+  }
+  if (c.routed_norm) w.routed_norm = bind.take_floats(prefix + "routed_expert_norm.weight", c.routed_width);
   if (c.shared_experts > 0) {
     w.shared = bind_mlp(bind, c, prefix + "shared_experts.", c.expert_width * c.shared_experts);
   }
   return w;
+}
+
+mix_weights bind_mix(binder& bind, const model_config& c, const std::string& prefix) {
+  return {bind.take_floats(prefix + "_norm.weight", c.hidden_size),
+          bind.take_floats(prefix + "_proj.weight", {{1, c.hidden_size}, {c.hidden_size}})};
+}
+
+layer_weights bind_layer(binder& bind, const model_config& c, std::int32_t index) {
+  const std::string prefix = "model.layers." + std::to_string(index) + ".";
+  layer_weights layer;
+  layer.input_norm = bind.take_floats(prefix + "input_layernorm.weight", c.hidden_size);
+  layer.post_norm = bind.take_floats(prefix + "post_attention_layernorm.weight", c.hidden_size);
+  if (c.layers[static_cast<std::size_t>(index)] == layer_kind::kda) {
+    layer.kda = bind_kda(bind, c, prefix + "self_attn.");
+  } else {
+    layer.mla = bind_mla(bind, c, prefix + "self_attn.");
+  }
+  if (index < c.dense_layers) {
+    layer.dense = bind_mlp(bind, c, prefix + "mlp.", c.dense_width);
+  } else {
+    layer.moe = bind_moe(bind, c, prefix + "block_sparse_moe.");
+  }
+  if (c.residual_block == 0) return layer;
+  // The first layer's attention has one source alone: the embedding.
+  if (index > 0) layer.attention_mix = bind_mix(bind, c, prefix + "self_attention_res");
+  layer.mlp_mix = bind_mix(bind, c, prefix + "mlp_res");
+  return layer;
 }
 
 }  // namespace
@@ -175,28 +245,15 @@ moe_weights bind_moe(binder& bind, const model_config& c, const std::string& pre
 result<model_weights> bind_weights(const model_config& config, checkpoint files) {
   model_weights out;
   out.files = std::move(files);
-  binder bind(out);
+  binder bind(out, config.nested ? "language_model." : "");
   out.embedding = bind.take_matrix("model.embed_tokens.weight", config.vocab_size, config.hidden_size);
   out.head = config.tie_word_embeddings
                  ? out.embedding
                  : bind.take_matrix("lm_head.weight", config.vocab_size, config.hidden_size);
   out.norm = bind.take_floats("model.norm.weight", config.hidden_size);
+  if (config.residual_block > 0) out.output_mix = bind_mix(bind, config, "model.output_attn_res");
   for (std::int32_t i = 0; i < config.layer_count() && !bind.fault(); ++i) {
-    const std::string prefix = "model.layers." + std::to_string(i) + ".";
-    layer_weights layer;
-    layer.input_norm = bind.take_floats(prefix + "input_layernorm.weight", config.hidden_size);
-    layer.post_norm = bind.take_floats(prefix + "post_attention_layernorm.weight", config.hidden_size);
-    if (config.layers[static_cast<std::size_t>(i)] == layer_kind::kda) {
-      layer.kda = bind_kda(bind, config, prefix + "self_attn.");
-    } else {
-      layer.mla = bind_mla(bind, config, prefix + "self_attn.");
-    }
-    if (i < config.dense_layers) {
-      layer.dense = bind_mlp(bind, config, prefix + "mlp.", config.dense_width);
-    } else {
-      layer.moe = bind_moe(bind, config, prefix + "block_sparse_moe.");
-    }
-    out.layers.push_back(std::move(layer));
+    out.layers.push_back(bind_layer(bind, config, i));
   }
   if (bind.fault()) return std::unexpected(*bind.fault());
   return out;

@@ -1,5 +1,6 @@
 // A checkpoint's tensors bound to their places in the network, every shape checked. Matrices stay in the
-// mapped files in their stored dtype; vectors (norms, biases, convolution taps) are widened to float once.
+// mapped files in their stored dtype, packed ones included; vectors (norms, biases, convolution taps) are
+// widened to float once.
 // Immutable after bind; any thread.
 #pragma once
 
@@ -25,8 +26,8 @@ struct kda_weights {
   std::vector<float> q_conv, k_conv, v_conv;  // [K, C] (stored [C, 1, K])
   matrix decay_a;                             // [D, M]
   matrix decay_b;                             // [C, D]
-  matrix gate_a;                              // [D, M]
-  matrix gate_b;                              // [C, D]
+  matrix gate_a;                              // [D, M]; null with a full-rank gate
+  matrix gate;                                // [C, D], of gate_a's output, or [C, M]
   matrix beta;                                // [H, M]
   std::vector<float> a_log;                   // [H]
   std::vector<float> dt_bias;                 // [C]
@@ -41,6 +42,7 @@ struct mla_weights {
   matrix kv_a;                  // [R + Dr, M]
   std::vector<float> kv_norm;   // [R]
   matrix kv_b;                  // [H * (Dn + Dv), R]
+  matrix gate;                  // [H * Dv, M]; null without an output gate
   matrix out;                   // [M, H * Dv]
 };
 
@@ -49,18 +51,30 @@ struct mlp_weights {
   matrix down;      // [M, F]
 };
 
+// L = model_config::expert_dim(), M or less.
 struct moe_weights {
-  matrix router;               // [E, M]
-  std::vector<float> bias;     // [E]
-  std::vector<matrix> w1, w3;  // [E] of [F, M]
-  std::vector<matrix> w2;      // [E] of [M, F]
+  matrix router;                   // [E, M]
+  std::vector<float> bias;         // [E]
+  std::vector<matrix> w1, w3;      // [E] of [F, L]
+  std::vector<matrix> w2;          // [E] of [L, F]
+  matrix routed_down;              // [L, M]; this and the next null when L is M
+  matrix routed_up;                // [M, L]
+  std::vector<float> routed_norm;  // [L]; empty without
   std::optional<mlp_weights> shared;
 };
 
+// How much each block of the residual stream counts in what is read from it.
+struct mix_weights {
+  std::vector<float> norm;  // [M]
+  std::vector<float> proj;  // [M]
+};
+
 struct layer_weights {
-  std::vector<float> input_norm;   // [M]
-  std::vector<float> post_norm;    // [M]
-  std::optional<kda_weights> kda;  // one of these two
+  std::optional<mix_weights> attention_mix;  // with residual blocks, from the second layer on
+  std::optional<mix_weights> mlp_mix;        // with residual blocks
+  std::vector<float> input_norm;             // [M]
+  std::vector<float> post_norm;              // [M]
+  std::optional<kda_weights> kda;            // one of these two
   std::optional<mla_weights> mla;
   std::optional<mlp_weights> dense;  // one of these two
   std::optional<moe_weights> moe;
@@ -73,6 +87,7 @@ struct model_weights {
   matrix embedding;         // [V, M]
   matrix head;              // [V, M]
   std::vector<float> norm;  // [M]
+  std::optional<mix_weights> output_mix;
   std::vector<layer_weights> layers;
   std::int64_t parameter_count = 0;
   std::int64_t weight_bytes = 0;

@@ -51,16 +51,23 @@ void kimi_linear<A>::run(const batch& work) {
   A* normed = normed_.need(cells);
   A* delta = delta_.need(cells);
   table_.embed({model_->weights.embedding, work.tokens.data(), x, rows}, plain);
+  blocks_.need(cells * config_.residual_blocks());
+  block_count_ = 0;
   for (std::size_t i = 0; i < memory_.size(); ++i) {
     const model::layer_weights& layer = model_->weights.layers[i];
-    norm_rows(x, layer.input_norm, normed, rows);
+    norm_rows(read_stream(layer.attention_mix, rows), layer.input_norm, normed, rows);
+    const bool anew = close_block(i, rows);
     if (layer.kda) {
       kda_block(*layer.kda, memory_[i], work);
     } else {
       mla_block(*layer.mla, memory_[i], work);
     }
-    table_.add({x, delta, cells}, plain);
-    norm_rows(x, layer.post_norm, normed, rows);
+    if (anew) {
+      std::copy_n(delta, cells, x);
+    } else {
+      table_.add({x, delta, cells}, plain);
+    }
+    norm_rows(read_stream(layer.mlp_mix, rows), layer.post_norm, normed, rows);
     if (layer.dense) {
       mlp_block(*layer.dense, rows, delta);
     } else {
@@ -69,6 +76,28 @@ void kimi_linear<A>::run(const batch& work) {
     table_.add({x, delta, cells}, plain);
   }
   head(work);
+}
+
+// What a block reads: the stream itself, or the mix.
+template <class A>
+const A* kimi_linear<A>::read_stream(const std::optional<model::mix_weights>& mix, std::int32_t rows) {
+  if (!mix) return x_.data();
+  A* mixed = mixed_.need(static_cast<std::int64_t>(rows) * config_.hidden_size);
+  table_.residual_mix({blocks_.data(), x_.data(), mix->norm.data(), mix->proj.data(), mixed, block_count_,
+                       rows, config_.hidden_size, config_.rms_norm_eps},
+                      {&pool_, nullptr, 0});
+  return mixed;
+}
+
+// Whether the stream became a block before this layer's attention, whose output it then starts anew with.
+template <class A>
+bool kimi_linear<A>::close_block(std::size_t layer, std::int32_t rows) {
+  if (config_.residual_block == 0 || layer % static_cast<std::size_t>(config_.residual_block) != 0)
+    return false;
+  const std::int64_t cells = static_cast<std::int64_t>(rows) * config_.hidden_size;
+  std::copy_n(x_.data(), cells, blocks_.data() + block_count_ * cells);
+  ++block_count_;
+  return true;
 }
 
 // Fills q_, k_, v_, g_, beta_ and gate_ from normed_.
@@ -103,10 +132,11 @@ void kimi_linear<A>::kda_inputs(const model::kda_weights& w, const layer_memory<
   project(x, w.decay_a, low, rows);
   project(low, w.decay_b, g, rows);
   project(x, w.beta, beta, rows);
-  table_.kda_gate({g, beta, w.dt_bias.data(), w.a_log.data(), rows, config_.kda_heads, config_.kda_dim},
+  table_.kda_gate({g, beta, w.dt_bias.data(), w.a_log.data(), rows, config_.kda_heads, config_.kda_dim,
+                   config_.gate_lower_bound},
                   plain);
-  project(x, w.gate_a, low, rows);
-  project(low, w.gate_b, gate_.need(cells), rows);
+  if (!config_.full_rank_gate) project(x, w.gate_a, low, rows);
+  project(config_.full_rank_gate ? x : low, w.gate, gate_.need(cells), rows);
 }
 
 template <class A>
@@ -165,6 +195,11 @@ void kimi_linear<A>::mla_block(const model::mla_weights& w, const layer_memory<A
                                  options_.page_tokens,
                                  memory_.page_cells()};
   table_.mla(p, workspace(table_.mla_workspace_bytes(p, pool_.thread_count())));
+  if (config_.mla_output_gate) {
+    A* gate = gate_.need(wide_rows * w.gate.rows);
+    project(x, w.gate, gate, rows);
+    table_.sigmoid_mul({o, gate, wide_rows * w.gate.rows}, plain);
+  }
   project(o, w.out, delta_.data(), rows);
 }
 
@@ -175,40 +210,55 @@ void kimi_linear<A>::mlp_block(const model::mlp_weights& w, std::int32_t rows, A
   A* up = mlp_up_.need(cells);
   project(normed_.data(), w.gate, gate, rows);
   project(normed_.data(), w.up, up, rows);
-  table_.silu_mul({gate, up, cells}, {&pool_, nullptr, 0});
+  unit_mul(gate, up, cells);
   project(gate, w.down, y, rows);
 }
 
 template <class A>
-void kimi_linear<A>::moe_block(const model::moe_weights& w, std::int32_t rows) {
+void kimi_linear<A>::unit_mul(A* gate, const A* up, std::int64_t count) {
+  if (config_.situ.bounded()) {
+    table_.situ_mul({gate, up, count, config_.situ}, {&pool_, nullptr, 0});
+  } else {
+    table_.silu_mul({gate, up, count}, {&pool_, nullptr, 0});
+  }
+}
+
+// The router's choice from normed_, the experts' sum over x.
+template <class A>
+void kimi_linear<A>::routed_experts(const model::moe_weights& w, const A* x, A* y, std::int32_t rows) {
   const std::int64_t wide_rows = rows;
   const std::int32_t chosen = config_.experts_per_token;
-  const kernels::context plain{&pool_, nullptr, 0};
   A* logits = router_logits_.need(wide_rows * config_.experts);
   A* weights = router_weights_.need(wide_rows * chosen);
   std::int32_t* ids = router_ids_.need(wide_rows * chosen);
   project(normed_.data(), w.router, logits, rows);
   table_.router({logits, w.bias.data(), ids, weights, rows, config_.experts, chosen, config_.renormalize,
                  config_.routed_scale},
-                plain);
-  const kernels::experts_params<A> p{normed_.data(),
-                                     w.w1.data(),
-                                     w.w3.data(),
-                                     w.w2.data(),
-                                     ids,
-                                     weights,
-                                     delta_.data(),
-                                     rows,
-                                     config_.experts,
-                                     chosen,
-                                     config_.hidden_size,
-                                     config_.expert_width};
+                {&pool_, nullptr, 0});
+  const kernels::experts_params<A> p{
+      x,      w.w1.data(),          w.w3.data(),          w.w2.data(), ids, weights, y, rows, config_.experts,
+      chosen, config_.expert_dim(), config_.expert_width, config_.situ};
   table_.experts(p, workspace(table_.experts_workspace_bytes(p, pool_.thread_count())));
+}
+
+template <class A>
+void kimi_linear<A>::moe_block(const model::moe_weights& w, std::int32_t rows) {
+  const std::int64_t wide_rows = rows;
+  if (config_.routed_width > 0) {
+    A* in = routed_in_.need(wide_rows * config_.routed_width);
+    A* out = routed_out_.need(wide_rows * config_.routed_width);
+    project(normed_.data(), w.routed_down, in, rows);
+    routed_experts(w, in, out, rows);
+    if (config_.routed_norm) norm_rows(out, w.routed_norm, out, rows);
+    project(out, w.routed_up, delta_.data(), rows);
+  } else {
+    routed_experts(w, normed_.data(), delta_.data(), rows);
+  }
   if (!w.shared) return;
   const std::int64_t cells = wide_rows * config_.hidden_size;
   A* shared = mlp_out_.need(cells);
   mlp_block(*w.shared, rows, shared);
-  table_.add({delta_.data(), shared, cells}, plain);
+  table_.add({delta_.data(), shared, cells}, {&pool_, nullptr, 0});
 }
 
 template <class A>
@@ -216,9 +266,10 @@ void kimi_linear<A>::head(const batch& work) {
   const auto rows = static_cast<std::int32_t>(work.logit_rows.size());
   if (rows == 0) return;
   const std::int64_t dim = config_.hidden_size;
+  const A* stream = read_stream(model_->weights.output_mix, work.row_count());
   A* picked = picked_.need(rows * dim);
   for (std::int64_t i = 0; i < rows; ++i) {
-    std::copy_n(x_.data() + work.logit_rows[static_cast<std::size_t>(i)] * dim, dim, picked + i * dim);
+    std::copy_n(stream + work.logit_rows[static_cast<std::size_t>(i)] * dim, dim, picked + i * dim);
   }
   norm_rows(picked, model_->weights.norm, picked, rows);
   project(picked, model_->weights.head, logits_.need(static_cast<std::int64_t>(rows) * config_.vocab_size),

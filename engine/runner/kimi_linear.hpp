@@ -1,10 +1,15 @@
-// The Kimi-Linear layer stack as a list of kernel calls. A is the activation scalar of the kernel table.
-// Layer: x += attention(norm(x)); x += feed_forward(norm(x)). One thread.
+// The layer stack of Kimi-Linear and Kimi K3 as a list of kernel calls. A is the activation scalar of the
+// kernel table. One thread.
+//
+// Layer, plain: x += attention(norm(x)); x += feed_forward(norm(x)). With residual blocks each of the two
+// reads a mix of the blocks and x in the place of x, and every residual_block layers x becomes a block and
+// starts anew with the attention's output.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -55,6 +60,10 @@ class kimi_linear final : public model_runner {
   void mla_block(const model::mla_weights& w, const layer_memory<A>& memory, const batch& work);
   void mlp_block(const model::mlp_weights& w, std::int32_t rows, A* y);
   void moe_block(const model::moe_weights& w, std::int32_t rows);
+  void routed_experts(const model::moe_weights& w, const A* x, A* y, std::int32_t rows);
+  void unit_mul(A* gate, const A* up, std::int64_t count);
+  const A* read_stream(const std::optional<model::mix_weights>& mix, std::int32_t rows);
+  bool close_block(std::size_t layer, std::int32_t rows);
   void head(const batch& work);
 
   std::shared_ptr<const loaded_model> model_;
@@ -66,7 +75,10 @@ class kimi_linear final : public model_runner {
   scratch<std::byte> workspace_;
 
   // Activations of one step. normed_ feeds a block, delta_ takes its output.
-  scratch<A> x_, normed_, delta_;              // [T, M]
+  scratch<A> x_, normed_, delta_, mixed_;  // [T, M]
+  scratch<A> blocks_;                      // [S, T, M], of which block_count_ are filled
+  std::int32_t block_count_ = 0;
+  scratch<A> routed_in_, routed_out_;          // [T, L]
   scratch<A> low_;                             // [T, D] or [T, q_lora_rank]
   scratch<A> projected_;                       // [T, C] before the convolution
   scratch<A> q_, k_, v_, g_, gate_, o_;        // [T, C]; q_ and o_ also of the MLA block

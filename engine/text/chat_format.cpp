@@ -35,7 +35,7 @@ class kimi_format final : public chat_format {
   }
 
   const std::vector<std::int32_t>& stop_tokens() const noexcept override { return stop_tokens_; }
-  std::unique_ptr<chat_parser> make_parser() const override { return make_kimi_parser(tok_, markup_); }
+  std::unique_ptr<chat_parser> make_parser(bool) const override { return make_kimi_parser(tok_, markup_); }
 
  private:
   void open(std::int32_t opener, std::string_view name, prompt_segments& out) const {
@@ -122,11 +122,11 @@ std::vector<std::int32_t> encode_segments(const tokenizer& tok, const prompt_seg
 }
 
 result<std::shared_ptr<const prompt_renderer>> prompt_renderer::detect(std::shared_ptr<const tokenizer> tok) {
-  if (auto k3 = detect_k3_renderer(*tok)) return k3;
   return chat_format::detect(std::move(tok));
 }
 
 result<std::shared_ptr<const chat_format>> chat_format::detect(std::shared_ptr<const tokenizer> tok) {
+  if (auto k3 = detect_k3_format(tok)) return k3;
   kimi_markup m{};
   const std::pair<std::string_view, std::int32_t*> needed[] = {
       {"<|im_system|>", &m.im_system},

@@ -1,4 +1,5 @@
-// Chat markup: messages and tool declarations to prompt ids, generated ids back to content and tool calls.
+// Chat markup: messages and tool declarations to prompt ids, generated ids back to reasoning, content and
+// tool calls.
 // The contract is the checkpoint's own template or renderer (a test oracle only); user text never yields a
 // special token. prompt_renderer and chat_format are immutable, any thread; chat_parser belongs to one
 // sequence, one thread.
@@ -78,6 +79,9 @@ std::vector<std::int32_t> encode_segments(const tokenizer& tok, const prompt_seg
 struct content_delta {
   std::string text;
 };
+struct reasoning_delta {
+  std::string text;
+};
 struct tool_call_begin {
   int index;  // 0-based, counts up
   std::string id;
@@ -87,10 +91,10 @@ struct tool_arguments_delta {
   int index;
   std::string text;
 };
-using chat_delta = std::variant<content_delta, tool_call_begin, tool_arguments_delta>;
+using chat_delta = std::variant<content_delta, tool_call_begin, tool_arguments_delta, reasoning_delta>;
 
-// Turns generated tokens into deltas. Malformed markup comes out as content, never lost and never an
-// exception.
+// Turns generated tokens into deltas. Malformed markup comes out as text of the place where it stands, never
+// lost and never an exception.
 class chat_parser {
  public:
   virtual ~chat_parser() = default;
@@ -104,8 +108,7 @@ class prompt_renderer {
  public:
   virtual ~prompt_renderer() = default;
 
-  // Chooses Kimi-Linear's markup or Kimi-K3's by the tokenizer's special tokens; errc::unsupported when
-  // neither fits.
+  // As chat_format::detect.
   static result<std::shared_ptr<const prompt_renderer>> detect(std::shared_ptr<const tokenizer> tok);
 
   // The prompt including the opener of the assistant's turn. errc::bad_request for a role or shape it cannot
@@ -116,14 +119,16 @@ class prompt_renderer {
 // A renderer whose answers can be parsed too: what the embedded engine needs.
 class chat_format : public prompt_renderer {
  public:
-  // Chooses the format by the tokenizer's special tokens; errc::unsupported when none fits.
+  // Chooses Kimi-Linear's markup or Kimi-K3's by the tokenizer's special tokens; errc::unsupported when
+  // neither fits.
   static result<std::shared_ptr<const chat_format>> detect(std::shared_ptr<const tokenizer> tok);
 
   // The ids of the segments.
   virtual result<std::vector<std::int32_t>> render(const chat_prompt& prompt) const = 0;
 
   virtual const std::vector<std::int32_t>& stop_tokens() const noexcept = 0;  // end of the assistant's turn
-  virtual std::unique_ptr<chat_parser> make_parser() const = 0;
+  // `thinking` as in the prompt that is answered.
+  virtual std::unique_ptr<chat_parser> make_parser(bool thinking) const = 0;
 };
 
 }  // namespace weir::engine::text

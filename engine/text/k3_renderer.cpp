@@ -6,17 +6,11 @@
 #include <utility>
 #include <vector>
 
+#include "engine/text/k3_markup.hpp"
 #include "engine/text/python_json.hpp"
 
 namespace weir::engine::text {
 namespace {
-
-struct k3_markup {
-  std::int32_t open;
-  std::int32_t close;
-  std::int32_t sep;
-  std::int32_t end_of_msg;
-};
 
 struct attribute {
   std::string_view key;  // with the space before it
@@ -255,9 +249,21 @@ class conversation {
   std::size_t results_ = 0;                        // since then
 };
 
-class k3_renderer final : public prompt_renderer {
+class k3_format final : public chat_format {
  public:
-  explicit k3_renderer(const k3_markup& markup) : markup_(markup) {}
+  k3_format(std::shared_ptr<const tokenizer> tok, const k3_markup& markup, std::vector<std::int32_t> stops)
+      : tok_(std::move(tok)), markup_(markup), stop_tokens_(std::move(stops)) {}
+
+  result<std::vector<std::int32_t>> render(const chat_prompt& prompt) const override {
+    const auto parts = segments(prompt);
+    if (!parts) return std::unexpected(parts.error());
+    return encode_segments(*tok_, *parts);
+  }
+
+  const std::vector<std::int32_t>& stop_tokens() const noexcept override { return stop_tokens_; }
+  std::unique_ptr<chat_parser> make_parser(bool thinking) const override {
+    return make_k3_parser(tok_, markup_, thinking);
+  }
 
   result<prompt_segments> segments(const chat_prompt& prompt) const override {
     writer out(markup_);
@@ -327,21 +333,27 @@ class k3_renderer final : public prompt_renderer {
     return {};
   }
 
+  std::shared_ptr<const tokenizer> tok_;
   k3_markup markup_;
+  std::vector<std::int32_t> stop_tokens_;
 };
 
 }  // namespace
 
-std::shared_ptr<const prompt_renderer> detect_k3_renderer(const tokenizer& tok) {
+std::shared_ptr<const chat_format> detect_k3_format(std::shared_ptr<const tokenizer> tok) {
   k3_markup m{};
   const std::pair<std::string_view, std::int32_t*> needed[] = {
       {"<|open|>", &m.open}, {"<|close|>", &m.close}, {"<|sep|>", &m.sep}, {"<|end_of_msg|>", &m.end_of_msg}};
   for (const auto& [content, place] : needed) {
-    const auto id = tok.special_id(content);
+    const auto id = tok->special_id(content);
     if (!id) return nullptr;
     *place = *id;
   }
-  return std::make_shared<const k3_renderer>(m);
+  std::vector<std::int32_t> stops{m.end_of_msg};
+  for (const std::string_view content : {"[EOS]", "[EOT]"}) {
+    if (const auto id = tok->special_id(content)) stops.push_back(*id);
+  }
+  return std::make_shared<const k3_format>(std::move(tok), m, std::move(stops));
 }
 
 }  // namespace weir::engine::text

@@ -1,6 +1,6 @@
-// Kimi-K3's prompts ("XTML"): tags of special tokens around names, attributes and text, each piece of which
-// is tokenized by itself. The checkpoint has no template; its renderer is a Python program, whose rules these
-// are:
+// Kimi-K3's chat format ("XTML"), its prompts and what parses its answers. Tags of special tokens around
+// names, attributes and text, each piece of which is tokenized by itself. The checkpoint has no template; its
+// renderer is a Python program, whose rules these are:
 //
 //   open-tag    <|open|> NAME { " KEY" "=\"" VALUE "\"" } <|sep|>      & and " escaped in VALUE
 //   close-tag   <|close|> NAME <|sep|>
@@ -18,6 +18,6 @@
 namespace weir::engine::text {
 
 // Null where the tokenizer lacks one of the four special tokens.
-std::shared_ptr<const prompt_renderer> detect_k3_renderer(const tokenizer& tok);
+std::shared_ptr<const chat_format> detect_k3_format(std::shared_ptr<const tokenizer> tok);
 
 }  // namespace weir::engine::text

@@ -31,7 +31,9 @@ void read_part(field_reader& in, simdjson::dom::object part, std::string& text) 
     if (part.at_key("refusal").get(piece)) return in.fail("content", "parts of type 'refusal' need a string");
     text += piece;
   } else if (type == "image_url") {
-    in.fail("content", "parts of type 'image_url' are not supported; send text");
+    in.fail("content",
+            "parts of type 'image_url' are not supported: the embedded engine runs the text model alone; "
+            "send text");
   } else {
     in.fail("content", fmt::format("parts of type '{}' are not supported; send text", excerpt(type)));
   }
@@ -201,6 +203,14 @@ void read_thinking(const field_reader& in, engine::text::chat_prompt& out) {
   if (kwargs && !kwargs->at_key("thinking").get(thinking)) out.thinking = thinking;
 }
 
+// OpenAI's efforts by the names that Kimi-K3 knows; it does not answer without thinking at all.
+std::string known_effort(std::string word) {
+  if (word == "none" || word == "minimal") return "low";
+  if (word == "medium") return "high";
+  if (word == "xhigh") return "max";
+  return word;
+}
+
 // What the model is told about the answer's form.
 void read_promises(const field_reader& in, engine::text::chat_prompt& out) {
   std::string_view word;
@@ -230,6 +240,9 @@ result<chat_request> parse_chat_request(const std::string& body) {
   read_messages(in, out);
   read_tools(in, out);
   read_tool_choice(in, out);
+  read_thinking(in, out.prompt);
+  out.prompt.thinking_effort = known_effort(std::move(out.prompt.thinking_effort));
+  read_promises(in, out.prompt);
   read_output_format(in);
   read_logprobs(in, out.options);
   if (!in.ok()) return std::unexpected(*in.first_error());

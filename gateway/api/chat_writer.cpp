@@ -9,8 +9,17 @@ namespace weir::gateway::api {
 namespace {
 
 using engine::text::content_delta;
+using engine::text::reasoning_delta;
 using engine::text::tool_arguments_delta;
 using engine::text::tool_call_begin;
+
+// Under both names that clients look for.
+void append_reasoning(std::string& out, std::string_view text) {
+  out += R"("reasoning_content":)";
+  append_quoted(out, text);
+  out += R"(,"reasoning":)";
+  append_quoted(out, text);
+}
 
 class chat_stream_writer final : public response_writer {
  public:
@@ -58,6 +67,8 @@ class chat_stream_writer final : public response_writer {
     if (const auto* content = std::get_if<content_delta>(&delta)) {
       out = R"("content":)";
       append_quoted(out, content->text);
+    } else if (const auto* reasoning = std::get_if<reasoning_delta>(&delta)) {
+      append_reasoning(out, reasoning->text);
     } else if (const auto* call = std::get_if<tool_call_begin>(&delta)) {
       out = fmt::format(R"("tool_calls":[{{"index":{},"id":)", call->index);
       append_quoted(out, call->id);
@@ -125,6 +136,7 @@ class chat_body_writer final : public response_writer {
  private:
   struct choice_state {
     std::string content;
+    std::string reasoning;
     std::vector<engine::text::tool_call> calls;
     std::vector<token_detail> tokens;
     finish_kind finish = finish_kind::stop;
@@ -133,6 +145,8 @@ class chat_body_writer final : public response_writer {
   static void add(choice_state& choice, const engine::text::chat_delta& delta) {
     if (const auto* content = std::get_if<content_delta>(&delta)) {
       choice.content += content->text;
+    } else if (const auto* reasoning = std::get_if<reasoning_delta>(&delta)) {
+      choice.reasoning += reasoning->text;
     } else if (const auto* call = std::get_if<tool_call_begin>(&delta)) {
       choice.calls.push_back({call->id, call->name, {}});
     } else {
@@ -149,6 +163,10 @@ class chat_body_writer final : public response_writer {
       append_quoted(out, choice.content);
     }
     out += R"(,"refusal":null)";
+    if (!choice.reasoning.empty()) {
+      out += ',';
+      append_reasoning(out, choice.reasoning);
+    }
     if (!choice.calls.empty()) {
       out += R"(,"tool_calls":[)";
       for (std::size_t i = 0; i < choice.calls.size(); ++i) {

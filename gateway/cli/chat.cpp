@@ -31,6 +31,8 @@ void print_deltas(const api::choice_event& event, std::string& answer) {
     if (const auto* content = std::get_if<engine::text::content_delta>(&delta)) {
       answer += content->text;
       std::fwrite(content->text.data(), 1, content->text.size(), stdout);
+    } else if (const auto* reasoning = std::get_if<engine::text::reasoning_delta>(&delta)) {
+      std::fwrite(reasoning->text.data(), 1, reasoning->text.size(), stdout);
     } else if (const auto* call = std::get_if<engine::text::tool_call_begin>(&delta)) {
       std::printf("[calls %s with ", call->name.c_str());
     } else if (const auto* arguments = std::get_if<engine::text::tool_arguments_delta>(&delta)) {

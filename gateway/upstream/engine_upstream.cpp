@@ -195,7 +195,9 @@ class embedded final : public engine_upstream {
     std::vector<prepared_prompt> prompts;
     prompts.push_back({std::move(*ids), {}, std::move(terms)});
     const auto executor = co_await asio::this_coro::executor;
-    auto run = launch(request->options, std::move(prompts), "messages", true, executor);
+    text_tools tools = tools_;
+    tools.thinking = request->prompt.thinking;
+    auto run = launch(request->options, std::move(prompts), "messages", std::move(tools), executor);
     if (!run) co_return std::unexpected(run.error());
     const int choices = run->first->choice_count();
     auto writer = api::make_chat_writer(std::move(identity), choices, mode_of(request->options));
@@ -218,7 +220,7 @@ class embedded final : public engine_upstream {
       for (std::int64_t i = 0; request->echo && i < request->options.n; ++i) echoes.push_back(prompt.text);
     }
     const auto executor = co_await asio::this_coro::executor;
-    auto run = launch(request->options, std::move(prompts), "prompt", false, executor);
+    auto run = launch(request->options, std::move(prompts), "prompt", {tools_.tokenizer, nullptr}, executor);
     if (!run) co_return std::unexpected(run.error());
     const int choices = run->first->choice_count();
     auto writer = api::make_completion_writer(std::move(identity), choices, mode_of(request->options),
@@ -310,7 +312,7 @@ class embedded final : public engine_upstream {
 
   // Checks everything first, so that a refused request never ran a part of itself.
   result<launched> launch(const api::generation_options& options, std::vector<prepared_prompt> prompts,
-                          std::string_view param, bool chat, io_executor executor) {
+                          std::string_view param, text_tools tools, io_executor executor) {
     auto sampling = sampling_of(options);
     if (auto ok = engine::check(sampling, engine_->info().vocab_size); !ok) {
       return fail(errc::bad_request, ok.error().detail);
@@ -331,11 +333,9 @@ class embedded final : public engine_upstream {
         request.prompt = i + 1 < options.n ? prompt.ids : std::move(prompt.ids);
         request.max_new_tokens = *output;
         request.sampling = sampling;
-        if (chat) request.stop_tokens = tools_.chat->stop_tokens();
+        if (tools.chat) request.stop_tokens = tools.chat->stop_tokens();
       }
     }
-    text_tools tools = tools_;
-    if (!chat) tools.chat = nullptr;
     auto run = std::make_unique<generation>(engine_, std::move(tools), options.stop, executor);
     for (auto& request : requests) {
       if (auto added = run->add(std::move(request)); !added) return std::unexpected(added.error());

@@ -46,7 +46,7 @@ result<void> generation::add(engine::generate_request request) {
   const auto id = engine_->submit(std::move(request), std::move(sink));
   if (!id) return std::unexpected(to_gateway_error(id.error()));
   choices_.push_back({.sequence = *id,
-                      .parser = tools_.chat ? tools_.chat->make_parser() : nullptr,
+                      .parser = tools_.chat ? tools_.chat->make_parser(tools_.thinking) : nullptr,
                       .detokenizer = engine::text::detokenizer(*tools_.tokenizer),
                       .matcher = engine::text::stop_matcher(stops_),
                       .logprobs = logprobs});

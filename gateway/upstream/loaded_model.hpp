@@ -16,6 +16,7 @@ namespace weir::gateway::upstream {
 struct text_tools {
   std::shared_ptr<const engine::text::tokenizer> tokenizer;
   std::shared_ptr<const engine::text::chat_format> chat;  // null for plain completions
+  bool thinking = true;  // of the prompt that a chat answers
 };
 
 struct loaded_model {

@@ -32,6 +32,8 @@ void embed_rows(const embed_params<float>& p, std::int64_t begin, std::int64_t e
       return gather<hwy::bfloat16_t>(p, begin, end);
     case dtype::f16:
       return gather<hwy::float16_t>(p, begin, end);
+    case dtype::mxfp4:
+      return;  // never stored so
   }
 }
 
@@ -42,6 +44,29 @@ void silu_mul_range(const silu_mul_params<float>& p, std::int64_t begin, std::in
     const vec gate = load_up_to(p.gate + i, left);
     const vec active = hn::Mul(gate, sigmoid(gate));
     store_up_to(hn::Mul(active, load_up_to(p.up + i, left)), p.gate + i, left);
+  }
+}
+
+void situ_mul_range(const situ_mul_params<float>& p, std::int64_t begin, std::int64_t end) {
+  const std::int64_t lanes = lane_count();
+  const vec beta = hn::Set(floats(), static_cast<float>(p.situ.beta));
+  const vec linear = hn::Set(floats(), static_cast<float>(p.situ.linear_beta));
+  for (std::int64_t i = begin; i < end; i += lanes) {
+    const std::int64_t left = end - i;
+    const vec gate = load_up_to(p.gate + i, left);
+    const vec up = load_up_to(p.up + i, left);
+    const vec active = hn::Mul(hn::Mul(beta, hn::Tanh(floats(), hn::Div(gate, beta))), sigmoid(gate));
+    const vec value = hn::Mul(linear, hn::Tanh(floats(), hn::Div(up, linear)));
+    store_up_to(hn::Mul(active, value), p.gate + i, left);
+  }
+}
+
+void sigmoid_mul_range(const sigmoid_mul_params<float>& p, std::int64_t begin, std::int64_t end) {
+  const std::int64_t lanes = lane_count();
+  for (std::int64_t i = begin; i < end; i += lanes) {
+    const std::int64_t left = end - i;
+    const vec open = sigmoid(load_up_to(p.gate + i, left));
+    store_up_to(hn::Mul(load_up_to(p.x + i, left), open), p.x + i, left);
   }
 }
 
@@ -57,7 +82,15 @@ namespace weir::kernels::cpu {
 
 HWY_EXPORT(embed_rows);
 HWY_EXPORT(silu_mul_range);
+HWY_EXPORT(situ_mul_range);
+HWY_EXPORT(sigmoid_mul_range);
 HWY_EXPORT(add_range);
+
+namespace {
+
+constexpr std::int64_t k_exp_work = 16;  // an exponential costs about as much as this many multiply-adds
+
+}  // namespace
 
 void embed(const embed_params<float>& p, const context& ctx) {
   split(ctx, p.rows, p.table.cols, [&p](std::int64_t begin, std::int64_t end, int) {
@@ -66,9 +99,20 @@ void embed(const embed_params<float>& p, const context& ctx) {
 }
 
 void silu_mul(const silu_mul_params<float>& p, const context& ctx) {
-  constexpr std::int64_t k_exp_work = 16;  // an exponential costs about as much as this many multiply-adds
   split(ctx, p.count, k_exp_work, [&p](std::int64_t begin, std::int64_t end, int) {
     HWY_DYNAMIC_DISPATCH(silu_mul_range)(p, begin, end);
+  });
+}
+
+void situ_mul(const situ_mul_params<float>& p, const context& ctx) {
+  split(ctx, p.count, 3 * k_exp_work, [&p](std::int64_t begin, std::int64_t end, int) {
+    HWY_DYNAMIC_DISPATCH(situ_mul_range)(p, begin, end);
+  });
+}
+
+void sigmoid_mul(const sigmoid_mul_params<float>& p, const context& ctx) {
+  split(ctx, p.count, k_exp_work, [&p](std::int64_t begin, std::int64_t end, int) {
+    HWY_DYNAMIC_DISPATCH(sigmoid_mul_range)(p, begin, end);
   });
 }
 

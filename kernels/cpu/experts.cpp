@@ -83,7 +83,11 @@ void experts(const experts_params<float>& p, const context& ctx) {
     if (count == 0) continue;
     gemm({rows.x + first * dim, p.w1[e], rows.gate + first * width, count}, ctx);
     gemm({rows.x + first * dim, p.w3[e], rows.up + first * width, count}, ctx);
-    silu_mul({rows.gate + first * width, rows.up + first * width, count * width}, ctx);
+    if (p.situ.bounded()) {
+      situ_mul({rows.gate + first * width, rows.up + first * width, count * width, p.situ}, ctx);
+    } else {
+      silu_mul({rows.gate + first * width, rows.up + first * width, count * width}, ctx);
+    }
     gemm({rows.gate + first * width, p.w2[e], rows.down + first * dim, count}, ctx);
   }
   const std::int32_t picks = p.rows * p.per_token;

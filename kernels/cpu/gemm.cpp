@@ -68,6 +68,8 @@ void gemm_columns(const gemm_params<float>& p, std::int64_t begin, std::int64_t 
       return columns<hwy::bfloat16_t>(p, begin, end);
     case dtype::f16:
       return columns<hwy::float16_t>(p, begin, end);
+    case dtype::mxfp4:
+      return;  // gemm_mxfp4's
   }
 }
 
@@ -80,6 +82,7 @@ namespace weir::kernels::cpu {
 HWY_EXPORT(gemm_columns);
 
 void gemm(const gemm_params<float>& p, const context& ctx) {
+  if (p.b.type == dtype::mxfp4) return gemm_mxfp4(p, ctx);
   const std::int64_t work = static_cast<std::int64_t>(p.rows) * p.b.cols;
   split(ctx, p.b.rows, work, [&p](std::int64_t begin, std::int64_t end, int) {
     HWY_DYNAMIC_DISPATCH(gemm_columns)(p, begin, end);

@@ -58,15 +58,19 @@ void conv_blocks(const short_conv_params<float>& p, std::int64_t begin, std::int
 
 void gate_rows(const kda_gate_params<float>& p, std::int64_t begin, std::int64_t end) {
   const std::int64_t lanes = lane_count();
+  const bool bounded = p.lower_bound < 0.0;
+  const vec bound = hn::Set(floats(), static_cast<float>(p.lower_bound));
   for (std::int64_t row = begin; row < end; ++row) {
     for (std::int64_t head = 0; head < p.heads; ++head) {
-      const vec rate = hn::Neg(hn::Exp(floats(), hn::Set(floats(), p.a_log[head])));
+      const vec rate = hn::Exp(floats(), hn::Set(floats(), p.a_log[head]));
       float* g = p.g + (row * p.heads + head) * p.dim;
       const float* bias = p.dt_bias + head * p.dim;
       for (std::int64_t i = 0; i < p.dim; i += lanes) {
         const std::int64_t left = p.dim - i;
         const vec z = hn::Add(load_up_to(g + i, left), load_up_to(bias + i, left));
-        store_up_to(hn::Mul(rate, softplus(z)), g + i, left);
+        const vec decay =
+            bounded ? hn::Mul(bound, sigmoid(hn::Mul(rate, z))) : hn::Neg(hn::Mul(rate, softplus(z)));
+        store_up_to(decay, g + i, left);
       }
     }
     float* beta = p.beta + row * p.heads;

@@ -27,6 +27,7 @@ void split(const context& ctx, std::int64_t count, std::int64_t work_per_index, 
 }
 
 void gemm(const gemm_params<float>& p, const context& ctx);
+void gemm_mxfp4(const gemm_params<float>& p, const context& ctx);  // where gemm finds packed weights
 void rmsnorm(const rmsnorm_params<float>& p, const context& ctx);
 void l2norm(const l2norm_params<float>& p, const context& ctx);
 void embed(const embed_params<float>& p, const context& ctx);
@@ -39,6 +40,9 @@ void mla(const mla_params<float>& p, const context& ctx);
 void router(const router_params<float>& p, const context& ctx);
 void experts(const experts_params<float>& p, const context& ctx);
 void silu_mul(const silu_mul_params<float>& p, const context& ctx);
+void situ_mul(const situ_mul_params<float>& p, const context& ctx);
+void sigmoid_mul(const sigmoid_mul_params<float>& p, const context& ctx);
+void residual_mix(const residual_mix_params<float>& p, const context& ctx);
 void add(const add_params<float>& p, const context& ctx);
 
 std::size_t mla_workspace_bytes(const mla_params<float>& p, int thread_count);

@@ -109,8 +109,10 @@ HWY_INLINE void scale_by(float factor, float* x, std::int64_t count) {
 // Transcendental functions exist as vectors only: a tail in scalar code would round differently from the
 // body.
 HWY_INLINE vec sigmoid(vec x) {
+  // Exp is undefined beyond 104; here the result is 0 to float's precision anyway. NaN stays NaN.
+  const vec limited = hn::Max(hn::Set(floats(), -100.0F), x);
   const vec one = hn::Set(floats(), 1.0F);
-  return hn::Div(one, hn::Add(one, hn::Exp(floats(), hn::Neg(x))));
+  return hn::Div(one, hn::Add(one, hn::Exp(floats(), hn::Neg(limited))));
 }
 
 HWY_INLINE vec softplus(vec x) {

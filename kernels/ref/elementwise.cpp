@@ -12,6 +12,19 @@ void silu_mul(const silu_mul_params<double>& p, const context&) {
   for (std::int64_t i = 0; i < p.count; ++i) p.gate[i] = silu(p.gate[i]) * p.up[i];
 }
 
+void situ_mul(const situ_mul_params<double>& p, const context&) {
+  const double beta = p.situ.beta;
+  const double linear = p.situ.linear_beta;
+  for (std::int64_t i = 0; i < p.count; ++i) {
+    const double gate = beta * std::tanh(p.gate[i] / beta) * sigmoid(p.gate[i]);
+    p.gate[i] = gate * linear * std::tanh(p.up[i] / linear);
+  }
+}
+
+void sigmoid_mul(const sigmoid_mul_params<double>& p, const context&) {
+  for (std::int64_t i = 0; i < p.count; ++i) p.x[i] *= sigmoid(p.gate[i]);
+}
+
 void add(const add_params<double>& p, const context&) {
   for (std::int64_t i = 0; i < p.count; ++i) p.x[i] += p.y[i];
 }

@@ -29,6 +29,10 @@ void gemm(const gemm_params<double>& p, const context&) {
       return gemm_rows(p, [halves](std::int64_t i) { return static_cast<double>(bf16_to_float(halves[i])); });
     case dtype::f16:
       return gemm_rows(p, [halves](std::int64_t i) { return static_cast<double>(f16_to_float(halves[i])); });
+    case dtype::mxfp4:
+      return gemm_rows(p, [&p](std::int64_t i) {
+        return static_cast<double>(load_mxfp4(p.b.data, p.b.scales, static_cast<std::size_t>(i)));
+      });
   }
 }
 

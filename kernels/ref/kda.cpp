@@ -79,7 +79,8 @@ void kda_gate(const kda_gate_params<double>& p, const context&) {
       const double rate = std::exp(static_cast<double>(p.a_log[head]));
       double* g = p.g + (row * p.heads + head) * p.dim;
       for (std::int32_t i = 0; i < p.dim; ++i) {
-        g[i] = -rate * softplus(g[i] + static_cast<double>(p.dt_bias[head * p.dim + i]));
+        const double z = g[i] + static_cast<double>(p.dt_bias[head * p.dim + i]);
+        g[i] = p.lower_bound < 0.0 ? p.lower_bound * sigmoid(rate * z) : -rate * softplus(z);
       }
       double& beta = p.beta[row * p.heads + head];
       beta = sigmoid(beta);

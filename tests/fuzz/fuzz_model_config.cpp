@@ -20,6 +20,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       config->context_tokens >= 2 && !config->eos_tokens.empty() &&
       config->eos_tokens.front() < config->vocab_size && config->dense_layers <= config->layer_count() &&
       config->experts_per_token <= config->experts &&
+      config->residual_blocks() < weir::kernels::k_residual_sources_max && config->gate_lower_bound <= 0.0 &&
+      config->routed_width >= 0 && config->routed_width <= k_hidden_max &&
+      (!config->packed_experts || config->experts == 0 ||
+       (config->expert_dim() % weir::kernels::k_mxfp4_group == 0 &&
+        config->expert_width % weir::kernels::k_mxfp4_group == 0)) &&
+      (config->situ.beta > 0.0) == (config->situ.linear_beta > 0.0) &&
       config->count(layer_kind::kda) + config->count(layer_kind::mla) == config->layer_count();
   if (!sane) std::abort();
   return 0;

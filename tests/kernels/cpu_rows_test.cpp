@@ -53,12 +53,14 @@ TEST_CASE("gated_norm", "[kernels]") {
   WEIR_FOR_EACH_INSTRUCTION_SET();
   std::mt19937_64 random(13);
   for (const std::int32_t dim : k_dims) {
-    both o(random, 7L * dim);
-    const both gate(random, 7L * dim, 0.0, 8.0);
-    const both weight(random, dim, 1.0, 0.5);
-    k_reference.gated_norm({o.wide.data(), gate.wide.data(), weight.narrow.data(), 7, dim, 1e-5}, {});
-    k_cpu.gated_norm({o.narrow.data(), gate.narrow.data(), weight.narrow.data(), 7, dim, 1e-5}, {});
-    check_close(o, k_row_tolerance);
+    for (const double spread : {8.0, 400.0}) {
+      both o(random, 7L * dim);
+      const both gate(random, 7L * dim, 0.0, spread);
+      const both weight(random, dim, 1.0, 0.5);
+      k_reference.gated_norm({o.wide.data(), gate.wide.data(), weight.narrow.data(), 7, dim, 1e-5}, {});
+      k_cpu.gated_norm({o.narrow.data(), gate.narrow.data(), weight.narrow.data(), 7, dim, 1e-5}, {});
+      check_close(o, k_row_tolerance);
+    }
   }
 }
 
@@ -66,7 +68,7 @@ TEST_CASE("silu_mul and add, also far out", "[kernels]") {
   WEIR_FOR_EACH_INSTRUCTION_SET();
   std::mt19937_64 random(14);
   for (const std::int64_t count : {3, 5, 16, 37, 1000}) {
-    for (const double spread : {1.0, 200.0}) {
+    for (const double spread : {1.0, 200.0, 1e5}) {
       both gate(random, count, 0.5 * spread, spread);
       const both up(random, count);
       k_reference.silu_mul({gate.wide.data(), up.wide.data(), count}, {});
@@ -96,6 +98,54 @@ TEST_CASE("kda_gate, also where softplus saturates", "[kernels]") {
           {});
       check_close(g, k_row_tolerance);
       check_close(beta, k_row_tolerance);
+    }
+  }
+}
+
+TEST_CASE("kda_gate with a lower bound is another function, not a clamp", "[kernels]") {
+  WEIR_FOR_EACH_INSTRUCTION_SET();
+  std::mt19937_64 random(19);
+  for (const std::int32_t dim : k_dims) {
+    for (const double spread : {3.0, 300.0}) {
+      const std::int32_t heads = 3;
+      both g(random, 4L * heads * dim, 0.0, spread);
+      both beta(random, 4L * heads, 0.0, 5.0);
+      const both input = g;
+      const both dt_bias(random, heads * dim, -1.0, 2.0);
+      const both a_log(random, heads, 0.5, 1.0);
+      k_reference.kda_gate(
+          {g.wide.data(), beta.wide.data(), dt_bias.narrow.data(), a_log.narrow.data(), 4, heads, dim, -5.0},
+          {});
+      k_cpu.kda_gate({g.narrow.data(), beta.narrow.data(), dt_bias.narrow.data(), a_log.narrow.data(), 4,
+                      heads, dim, -5.0},
+                     {});
+      check_close(g, k_row_tolerance);
+      check_close(beta, k_row_tolerance);
+      const double z = input.wide[0] + dt_bias.wide[0];
+      CHECK(g.wide[0] == Approx(-5.0 / (1.0 + std::exp(-std::exp(a_log.wide[0]) * z))).margin(1e-12));
+      CHECK(std::all_of(g.narrow.begin(), g.narrow.end(), [](float v) { return v >= -5.0F && v <= 0.0F; }));
+    }
+  }
+}
+
+TEST_CASE("situ_mul and sigmoid_mul, also far out", "[kernels]") {
+  WEIR_FOR_EACH_INSTRUCTION_SET();
+  std::mt19937_64 random(20);
+  for (const std::int64_t count : {3, 5, 16, 37, 1000}) {
+    for (const double spread : {0.01, 1.0, 200.0, 1e5}) {
+      const kernels::situ_bounds bounds{4.0, 25.0};
+      both gate(random, count, 0.5 * spread, spread);
+      both up(random, count, 0.0, spread);
+      const double g = gate.wide[0];
+      const double expected =
+          4.0 * std::tanh(g / 4.0) / (1.0 + std::exp(-g)) * 25.0 * std::tanh(up.wide[0] / 25.0);
+      k_reference.situ_mul({gate.wide.data(), up.wide.data(), count, bounds}, {});
+      CHECK(gate.wide[0] == Approx(expected));
+      k_cpu.situ_mul({gate.narrow.data(), up.narrow.data(), count, bounds}, {});
+      check_close(gate, k_row_tolerance);
+      k_reference.sigmoid_mul({up.wide.data(), gate.wide.data(), count}, {});
+      k_cpu.sigmoid_mul({up.narrow.data(), gate.narrow.data(), count}, {});
+      check_close(up, k_row_tolerance);
     }
   }
 }

@@ -72,9 +72,14 @@ inline both zeros(std::int64_t count) {
 struct stored_matrix {
   std::vector<std::uint16_t> halves;
   std::vector<float> floats;
+  std::vector<std::uint8_t> codes, scales;
   kernels::matrix view;
 
   stored_matrix(std::mt19937_64& random, kernels::dtype type, std::int32_t rows, std::int32_t cols) {
+    if (type == kernels::dtype::mxfp4) {
+      pack(random, rows, cols);
+      return;
+    }
     const both values(random, static_cast<std::int64_t>(rows) * cols);
     for (const float value : values.narrow) {
       if (type == kernels::dtype::f32) floats.push_back(value);
@@ -86,7 +91,25 @@ struct stored_matrix {
             cols};
   }
   stored_matrix(stored_matrix&& other) noexcept
-      : halves(std::move(other.halves)), floats(std::move(other.floats)), view(other.view) {}
+      : halves(std::move(other.halves)),
+        floats(std::move(other.floats)),
+        codes(std::move(other.codes)),
+        scales(std::move(other.scales)),
+        view(other.view) {}
+
+ private:
+  // Any codes will do; scales of 2^-5 to 2^0 with, now and then, the extremes that must not matter: 0 and
+  // 255.
+  void pack(std::mt19937_64& random, std::int32_t rows, std::int32_t cols) {
+    for (std::int64_t i = 0; i < static_cast<std::int64_t>(rows) * cols / 2; ++i) {
+      codes.push_back(static_cast<std::uint8_t>(random()));
+    }
+    for (std::int64_t i = 0; i < static_cast<std::int64_t>(rows) * cols / kernels::k_mxfp4_group; ++i) {
+      const std::uint64_t pick = random() % 40;
+      scales.push_back(static_cast<std::uint8_t>(pick == 0 ? 0 : pick == 1 ? 255 : 122 + pick % 6));
+    }
+    view = {codes.data(), kernels::dtype::mxfp4, rows, cols, scales.data()};
+  }
 };
 
 // The largest distance, relative to the largest value. The values must say something: a constant or empty

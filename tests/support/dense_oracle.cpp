@@ -27,6 +27,7 @@ struct network {
   const tensor& get(const std::string& name) const { return model.tensors.at(name); }
 
   row linear(const std::string& name, const row& x) const {
+    if (!model.tensors.contains(name)) return packed_linear(name, x);
     const tensor& w = get(name);
     row y(at(w.shape[0]), 0.0);
     for (std::size_t o = 0; o < y.size(); ++o) {
@@ -34,6 +35,8 @@ struct network {
     }
     return y;
   }
+
+  row packed_linear(const std::string& name, const row& x) const;
 
   row norm(const std::string& name, const row& x, double eps) const {
     double mean = 0.0;
@@ -47,7 +50,15 @@ struct network {
   row mlp(const std::string& prefix, const row& x, const char* gate, const char* up, const char* down) const {
     row g = linear(prefix + gate + ".weight", x);
     const row u = linear(prefix + up + ".weight", x);
-    for (std::size_t i = 0; i < g.size(); ++i) g[i] = g[i] * logistic(g[i]) * u[i];
+    const double cap = model.spec.situ_beta;
+    const double linear_cap = model.spec.situ_linear;
+    for (std::size_t i = 0; i < g.size(); ++i) {
+      if (cap > 0.0) {
+        g[i] = cap * std::tanh(g[i] / cap) * logistic(g[i]) * (linear_cap * std::tanh(u[i] / linear_cap));
+      } else {
+        g[i] = g[i] * logistic(g[i]) * u[i];
+      }
+    }
     return linear(prefix + down + ".weight", g);
   }
 
@@ -72,7 +83,43 @@ struct network {
   rows kda(const std::string& p, const rows& x) const;
   rows mla(const std::string& p, const rows& x) const;
   row moe(const std::string& p, const row& x) const;
+  row mix(const std::string& p, const rows& sources) const;
 };
+
+// Two four-bit floats a byte, the even element in the low half; one power of two per 32 elements.
+row network::packed_linear(const std::string& name, const row& x) const {
+  const tensor& codes = get(name + "_packed");
+  const tensor& scales = get(name + "_scale");
+  row y(at(codes.shape[0]), 0.0);
+  for (std::size_t o = 0; o < y.size(); ++o) {
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const std::size_t element = o * x.size() + i;
+      const int byte = static_cast<int>(codes.values[element / 2]);
+      const int code = element % 2 == 0 ? byte % 16 : byte / 16;
+      const int exponent = code / 2 % 4;
+      const double half = code % 2 * 0.5;
+      const double magnitude = exponent == 0 ? half : std::ldexp(1.0 + half, exponent - 1);
+      const int power = static_cast<int>(scales.values[element / 32]);
+      if (power != 255) y[o] += (code > 7 ? -1.0 : 1.0) * std::ldexp(magnitude, power - 127) * x[i];
+    }
+  }
+  return y;
+}
+
+// One token's sources weighed by a softmax over depth.
+row network::mix(const std::string& p, const rows& sources) const {
+  row weight;
+  for (const row& source : sources) {
+    const row normed = norm(p + "_norm.weight", source, model.spec.eps);
+    weight.push_back(std::exp(linear(p + "_proj.weight", normed)[0]));
+  }
+  const double total = std::accumulate(weight.begin(), weight.end(), 0.0);
+  row y(sources[0].size(), 0.0);
+  for (std::size_t s = 0; s < sources.size(); ++s) {
+    for (std::size_t d = 0; d < y.size(); ++d) y[d] += weight[s] / total * sources[s][d];
+  }
+  return y;
+}
 
 row unit(const row& x, std::size_t first, std::size_t count, double scale) {
   double squares = 0.0;
@@ -94,16 +141,18 @@ rows network::kda(const std::string& p, const rows& x) const {
     rows state(dim, row(dim, 0.0));  // [value][key]
     for (std::size_t t = 0; t < x.size(); ++t) {
       const row z = linear(p + "f_b_proj.weight", linear(p + "f_a_proj.weight", x[t]));
-      const row gate = linear(p + "g_b_proj.weight", linear(p + "g_a_proj.weight", x[t]));
+      const row gate = s.full_rank_gate ? linear(p + "g_proj.weight", x[t])
+                                        : linear(p + "g_b_proj.weight", linear(p + "g_a_proj.weight", x[t]));
       const double beta = logistic(linear(p + "b_proj.weight", x[t])[h]);
       const row query = unit(q[t], h * dim, dim, 1.0 / std::sqrt(static_cast<double>(dim)));
       const row key = unit(k[t], h * dim, dim, 1.0);
       row head_out(dim, 0.0);
       for (std::size_t i = 0; i < dim; ++i) {
         const double logit = z[h * dim + i] + get(p + "dt_bias").values[h * dim + i];
+        const double rate = std::exp(get(p + "A_log").values[h]);
         const double softplus = logit > 30.0 ? logit : std::log1p(std::exp(logit));
-        for (std::size_t j = 0; j < dim; ++j)
-          state[j][i] *= std::exp(-std::exp(get(p + "A_log").values[h]) * softplus);
+        const double decay = s.gate_bound < 0.0 ? s.gate_bound * logistic(rate * logit) : -rate * softplus;
+        for (std::size_t j = 0; j < dim; ++j) state[j][i] *= std::exp(decay);
       }
       for (std::size_t j = 0; j < dim; ++j) {
         const double read = std::inner_product(key.begin(), key.end(), state[j].begin(), 0.0);
@@ -157,6 +206,10 @@ rows network::mla(const std::string& p, const rows& x) const {
         }
       }
     }
+    if (s.mla_gate) {
+      const row gate = linear(p + "g_proj.weight", x[t]);
+      for (std::size_t i = 0; i < heads.size(); ++i) heads[i] *= logistic(gate[i]);
+    }
     y.push_back(linear(p + "o_proj.weight", heads));
   }
   return y;
@@ -177,13 +230,16 @@ row network::moe(const std::string& p, const row& x) const {
   }
   double total = 1e-20;
   for (int i = 0; i < s.per_token; ++i) total += score[at(ranked[at(i)].second)];
-  row y(x.size(), 0.0);
+  const row in = s.routed > 0 ? linear(p + "routed_expert_down_proj.weight", x) : x;
+  row y(in.size(), 0.0);
   for (int i = 0; i < s.per_token; ++i) {
     const int e = ranked[at(i)].second;
     const double weight = score[at(e)] * s.scale / (s.renormalize ? total : 1.0);
-    const row part = mlp(p + "experts." + std::to_string(e) + ".", x, "w1", "w3", "w2");
+    const row part = mlp(p + "experts." + std::to_string(e) + ".", in, "w1", "w3", "w2");
     for (std::size_t d = 0; d < y.size(); ++d) y[d] += weight * part[d];
   }
+  if (s.routed_norm) y = norm(p + "routed_expert_norm.weight", y, s.eps);
+  if (s.routed > 0) y = linear(p + "routed_expert_up_proj.weight", y);
   if (s.shared > 0) {
     const row part = mlp(p + "shared_experts.", x, "gate_proj", "up_proj", "down_proj");
     for (std::size_t d = 0; d < y.size(); ++d) y[d] += part[d];
@@ -199,26 +255,39 @@ oracle_result run_oracle(const random_checkpoint& model, const std::vector<int>&
   const checkpoint_spec& s = model.spec;
   rows x;
   for (const int token : prompt) {
-    const row& table = net.get("model.embed_tokens.weight").values;
+    const row& table = net.get(s.root() + "model.embed_tokens.weight").values;
     x.emplace_back(table.begin() + token * s.hidden, table.begin() + (token + 1) * s.hidden);
   }
+  std::vector<rows> blocks(x.size());  // of each token
+  const auto read = [&](const std::string& p, std::size_t t) {
+    if (blocks[t].empty()) return x[t];
+    rows sources = blocks[t];
+    sources.push_back(x[t]);
+    return net.mix(p, sources);
+  };
   for (int i = 0; i < s.layers(); ++i) {
-    const std::string p = "model.layers." + std::to_string(i) + ".";
+    const std::string p = s.root() + "model.layers." + std::to_string(i) + ".";
     rows normed;
-    for (const row& token : x) normed.push_back(net.norm(p + "input_layernorm.weight", token, s.eps));
+    for (std::size_t t = 0; t < x.size(); ++t) {
+      normed.push_back(net.norm(p + "input_layernorm.weight", read(p + "self_attention_res", t), s.eps));
+      if (s.residual_block == 0 || i % s.residual_block != 0) continue;
+      blocks[t].push_back(x[t]);
+      x[t].assign(x[t].size(), 0.0);
+    }
     const rows mixed =
         s.is_kda[at(i)] ? net.kda(p + "self_attn.", normed) : net.mla(p + "self_attn.", normed);
     for (std::size_t t = 0; t < x.size(); ++t) {
       for (std::size_t d = 0; d < x[t].size(); ++d) x[t][d] += mixed[t][d];
-      const row in = net.norm(p + "post_attention_layernorm.weight", x[t], s.eps);
+      const row in = net.norm(p + "post_attention_layernorm.weight", read(p + "mlp_res", t), s.eps);
       const row fed = i < s.dense_layers ? net.mlp(p + "mlp.", in, "gate_proj", "up_proj", "down_proj")
                                          : net.moe(p + "block_sparse_moe.", in);
       for (std::size_t d = 0; d < x[t].size(); ++d) x[t][d] += fed[d];
     }
   }
-  for (const row& token : x) {
-    const std::string head = s.tie ? "model.embed_tokens.weight" : "lm_head.weight";
-    out.logits.push_back(net.linear(head, net.norm("model.norm.weight", token, s.eps)));
+  for (std::size_t t = 0; t < x.size(); ++t) {
+    const std::string head = s.root() + (s.tie ? "model.embed_tokens.weight" : "lm_head.weight");
+    const row last = read(s.root() + "model.output_attn_res", t);
+    out.logits.push_back(net.linear(head, net.norm(s.root() + "model.norm.weight", last, s.eps)));
   }
   return out;
 }

@@ -1,6 +1,6 @@
-// An independent computation of a Kimi-Linear checkpoint's outputs, for tests: double precision, whole
-// sequence at once, plain loops over dense arrays, latent attention expanded to full keys and values. Shares
-// no code with the engine.
+// An independent computation of a Kimi-Linear or Kimi K3 checkpoint's outputs, for tests: double precision,
+// whole sequence at once, plain loops over dense arrays, latent attention expanded to full keys and values.
+// Shares no code with the engine.
 #pragma once
 
 #include <vector>

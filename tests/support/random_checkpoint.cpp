@@ -33,6 +33,8 @@ double round_to(double value, int mantissa_bits) {
 
 std::string encode(double value, const std::string& dtype) {
   char bytes[4];
+  if (dtype == "U8" || dtype == "I8" || dtype == "F8_E8M0")
+    return {static_cast<char>(static_cast<unsigned char>(value))};
   if (dtype == "F32" || dtype == "I32") {  // an integer tensor is only ever refused: its bits do not matter
     const auto single = static_cast<float>(value);
     std::memcpy(bytes, &single, 4);
@@ -77,6 +79,18 @@ class builder final {
     out_.tensors[name] = std::move(t);
   }
 
+  // MXFP4: any codes; scales that make the values about as large as a matrix's, some groups empty by way of
+  // NaN.
+  void packed(const std::string& name, int rows, int cols) {
+    tensor codes{{rows, cols / 2}, {}, "U8"};
+    tensor scales{{rows, cols / 32}, {}, "U8"};
+    for (int i = 0; i < rows * cols / 2; ++i) codes.values.push_back(static_cast<double>(random_() & 255U));
+    for (int i = 0; i < rows * cols / 32; ++i)
+      scales.values.push_back(random_() % 16 == 0 ? 255.0 : between(random_, 121, 124));
+    out_.tensors[name + ".weight_packed"] = std::move(codes);
+    out_.tensors[name + ".weight_scale"] = std::move(scales);
+  }
+
   std::string half() { return (random_() & 3U) == 0 ? "F16" : "BF16"; }
 
  private:
@@ -92,8 +106,12 @@ void add_kda(builder& b, const checkpoint_spec& s, const std::string& p) {
   }
   b.matrix(p + "f_a_proj.weight", s.kda_dim, s.hidden);
   b.matrix(p + "f_b_proj.weight", channels, s.kda_dim);
-  b.matrix(p + "g_a_proj.weight", s.kda_dim, s.hidden);
-  b.matrix(p + "g_b_proj.weight", channels, s.kda_dim);
+  if (s.full_rank_gate) {
+    b.matrix(p + "g_proj.weight", channels, s.hidden);
+  } else {
+    b.matrix(p + "g_a_proj.weight", s.kda_dim, s.hidden);
+    b.matrix(p + "g_b_proj.weight", channels, s.kda_dim);
+  }
   b.matrix(p + "b_proj.weight", s.kda_heads, s.hidden);
   if (s.padded_a_log) {
     b.fill(p + "A_log", {s.kda_heads + 5}, "F32", 0.5, 0.7);
@@ -117,6 +135,7 @@ void add_mla(builder& b, const checkpoint_spec& s, const std::string& p) {
   b.matrix(p + "kv_a_proj_with_mqa.weight", s.kv_rank + s.rope, s.hidden);
   b.norm(p + "kv_a_layernorm.weight", s.kv_rank);
   b.matrix(p + "kv_b_proj.weight", s.mla_heads * (s.nope + s.value), s.kv_rank);
+  if (s.mla_gate) b.matrix(p + "g_proj.weight", s.mla_heads * s.value, s.hidden);
   b.matrix(p + "o_proj.weight", s.hidden, s.mla_heads * s.value);
 }
 
@@ -129,22 +148,57 @@ void add_mlp(builder& b, const std::string& p, int hidden, int width) {
 void add_moe(builder& b, const checkpoint_spec& s, const std::string& p) {
   b.matrix(p + "gate.weight", s.experts, s.hidden);
   b.fill(p + "gate.e_score_correction_bias", {s.experts}, "F32", 0.0, 0.1);
+  const auto add = [&b, &s](const std::string& name, int rows, int cols) {
+    if (s.packed) {
+      b.packed(name, rows, cols);
+    } else {
+      b.matrix(name + ".weight", rows, cols);
+    }
+  };
   for (int e = 0; e < s.experts; ++e) {
     const std::string expert = p + "experts." + std::to_string(e) + ".";
-    b.matrix(expert + "w1.weight", s.expert_width, s.hidden);
-    b.matrix(expert + "w3.weight", s.expert_width, s.hidden);
-    b.matrix(expert + "w2.weight", s.hidden, s.expert_width);
+    add(expert + "w1", s.expert_width, s.expert_dim());
+    add(expert + "w3", s.expert_width, s.expert_dim());
+    add(expert + "w2", s.expert_dim(), s.expert_width);
+  }
+  if (s.routed > 0) {
+    b.matrix(p + "routed_expert_down_proj.weight", s.routed, s.hidden);
+    b.matrix(p + "routed_expert_up_proj.weight", s.hidden, s.routed);
+    if (s.routed_norm) b.norm(p + "routed_expert_norm.weight", s.routed);
   }
   if (s.shared > 0) add_mlp(b, p + "shared_experts.", s.hidden, s.expert_width * s.shared);
 }
 
-std::string list_layers(const checkpoint_spec& spec, bool kda) {
-  std::string out;
-  for (int i = 0; i < spec.layers(); ++i) {
-    if (spec.is_kda[static_cast<std::size_t>(i)] == kda)
-      out += (out.empty() ? "" : ",") + std::to_string(i + 1);
+void add_mix(builder& b, const std::string& p, int hidden) {
+  b.norm(p + "_norm.weight", hidden);
+  b.matrix(p + "_proj.weight", 1, hidden);
+}
+
+}  // namespace
+
+namespace {
+
+void add_features(checkpoint_spec& s, std::mt19937_64& random) {
+  const auto coin = [&random] { return between(random, 0, 1) == 1; };
+  s.nested = coin();
+  s.full_rank_gate = coin();
+  s.mla_gate = coin();
+  if (coin()) s.gate_bound = -0.5 * between(random, 1, 12);
+  if (coin()) {
+    s.situ_beta = between(random, 1, 6);
+    s.situ_linear = between(random, 2, 30);
   }
-  return "[" + out + "]";
+  if (coin()) {
+    s.routed = between(random, 9, 60);
+    s.routed_norm = coin();
+  }
+  if (coin()) {
+    s.packed = true;
+    s.expert_width = 32 * between(random, 1, 2);
+    if (s.routed > 0) s.routed = 32 * between(random, 1, 3);
+    if (s.routed == 0) s.hidden = 32 * between(random, 1, 2);
+  }
+  if (coin()) s.residual_block = between(random, 1, 4);
 }
 
 }  // namespace
@@ -175,17 +229,39 @@ checkpoint_spec random_spec(std::mt19937_64& random) {
   s.padded_a_log = between(random, 0, 3) == 0;
   s.scale = 0.5 + between(random, 0, 20) * 0.1;
   s.shards = between(random, 1, 4);
+  if (between(random, 0, 3) != 0) add_features(s, random);
+  return s;
+}
+
+checkpoint_spec k3_spec() {
+  checkpoint_spec s;
+  s.nested = s.full_rank_gate = s.mla_gate = s.packed = s.routed_norm = s.padded_a_log = true;
+  s.q_rank = 12;
+  s.shared = 2;
+  s.scale = 1.0;
+  s.gate_bound = -5.0;
+  s.situ_beta = 4.0;
+  s.situ_linear = 25.0;
+  s.routed = s.expert_width = 32;
+  s.residual_block = 3;
+  s.is_kda = {true, true, true, false, true, false, false};
   return s;
 }
 
 random_checkpoint make_checkpoint(const checkpoint_spec& spec, std::uint64_t seed) {
   random_checkpoint out{spec, {}};
   builder b(out, seed);
-  b.fill("model.embed_tokens.weight", {spec.vocab, spec.hidden}, "BF16", 0.0, 1.0);
-  if (!spec.tie) b.matrix("lm_head.weight", spec.vocab, spec.hidden);
-  b.norm("model.norm.weight", spec.hidden);
+  const std::string root = spec.root();
+  b.fill(root + "model.embed_tokens.weight", {spec.vocab, spec.hidden}, "BF16", 0.0, 1.0);
+  if (!spec.tie) b.matrix(root + "lm_head.weight", spec.vocab, spec.hidden);
+  b.norm(root + "model.norm.weight", spec.hidden);
+  if (spec.residual_block > 0) add_mix(b, root + "model.output_attn_res", spec.hidden);
   for (int i = 0; i < spec.layers(); ++i) {
-    const std::string p = "model.layers." + std::to_string(i) + ".";
+    const std::string p = root + "model.layers." + std::to_string(i) + ".";
+    if (spec.residual_block > 0) {
+      if (i > 0) add_mix(b, p + "self_attention_res", spec.hidden);
+      add_mix(b, p + "mlp_res", spec.hidden);
+    }
     b.norm(p + "input_layernorm.weight", spec.hidden);
     b.norm(p + "post_attention_layernorm.weight", spec.hidden);
     if (spec.is_kda[static_cast<std::size_t>(i)]) {
@@ -199,37 +275,6 @@ random_checkpoint make_checkpoint(const checkpoint_spec& spec, std::uint64_t see
       add_moe(b, spec, p + "block_sparse_moe.");
     }
   }
-  return out;
-}
-
-std::string config_json(const checkpoint_spec& s) {
-  const auto field = [](const char* key, const std::string& value) {
-    return ",\"" + std::string(key) + "\":" + value;
-  };
-  const auto number = [&field](const char* key, int value) { return field(key, std::to_string(value)); };
-  const auto flag = [&field](const char* key, bool value) { return field(key, value ? "true" : "false"); };
-  std::string out =
-      R"({"architectures":["KimiLinearForCausalLM"],"model_type":"kimi_linear","hidden_act":"silu")";
-  out += number("vocab_size", s.vocab) + number("hidden_size", s.hidden) +
-         number("num_hidden_layers", s.layers());
-  out += number("eos_token_id", 0) + number("model_max_length", s.context) +
-         field("rms_norm_eps", std::to_string(s.eps));
-  out += flag("tie_word_embeddings", s.tie) + flag("mla_use_nope", true);
-  out += number("num_attention_heads", s.mla_heads) + number("num_key_value_heads", s.mla_heads);
-  out += field("q_lora_rank", s.q_rank > 0 ? std::to_string(s.q_rank) : "null") +
-         number("kv_lora_rank", s.kv_rank);
-  out +=
-      number("qk_nope_head_dim", s.nope) + number("qk_rope_head_dim", s.rope) + number("v_head_dim", s.value);
-  out += number("intermediate_size", s.dense_width) + number("first_k_dense_replace", s.dense_layers);
-  out += number("moe_layer_freq", 1) + number("num_experts", s.experts) +
-         number("num_experts_per_token", s.per_token);
-  out += number("num_shared_experts", s.shared) + number("moe_intermediate_size", s.expert_width);
-  out += flag("moe_renormalize", s.renormalize) + field("moe_router_activation_func", "\"sigmoid\"");
-  out += flag("use_grouped_topk", true) + number("num_expert_group", 1) + number("topk_group", 1);
-  out += field("routed_scaling_factor", std::to_string(s.scale)) + ",\"linear_attn_config\":{\"head_dim\":";
-  out +=
-      std::to_string(s.kda_dim) + number("num_heads", s.kda_heads) + number("short_conv_kernel_size", s.taps);
-  out += field("kda_layers", list_layers(s, true)) + field("full_attn_layers", list_layers(s, false)) + "}}";
   return out;
 }
 

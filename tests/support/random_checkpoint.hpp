@@ -1,5 +1,6 @@
-// Random checkpoints in the published Kimi-Linear layout, for tests: config.json and one or many safetensors
-// files, with the values as stored kept in double for an independent computation. Deterministic in the seed.
+// Random checkpoints in the published Kimi-Linear and Kimi K3 layouts, for tests: config.json and one or many
+// safetensors files, with the values as stored kept in double for an independent computation. Deterministic
+// in the seed.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,7 @@ namespace weir::tests {
 struct tensor {
   std::vector<int> shape;
   std::vector<double> values;  // exactly what the file holds
-  std::string dtype;           // F32, BF16 or F16
+  std::string dtype;           // F32, BF16, F16 or U8
 };
 
 struct checkpoint_spec {
@@ -28,6 +29,16 @@ struct checkpoint_spec {
   std::vector<bool> is_kda{true, false};  // [layers]
   int shards = 1;
 
+  // What Kimi K3 adds, each for itself.
+  bool nested = false;  // text_config, and "language_model." before every name
+  bool full_rank_gate = false, mla_gate = false, packed = false, routed_norm = false;
+  double gate_bound = 0.0;                    // below 0
+  double situ_beta = 0.0, situ_linear = 0.0;  // 0: silu
+  int routed = 0;                             // width of what routed experts see; 0: hidden
+  int residual_block = 0;                     // layers
+
+  std::string root() const { return nested ? "language_model." : ""; }
+  int expert_dim() const { return routed > 0 ? routed : hidden; }
   int layers() const { return static_cast<int>(is_kda.size()); }
 };
 
@@ -36,8 +47,12 @@ struct random_checkpoint {
   std::map<std::string, tensor> tensors;  // by published name
 };
 
-// Any layer list, head dims 16..128 (mostly no powers of two), 1..8 shared experts, 1..4 shards.
+// Any layer list, head dims 16..128 (mostly no powers of two), 1..8 shared experts, 1..4 shards; any mixture
+// of what Kimi K3 adds, mostly.
 checkpoint_spec random_spec(std::mt19937_64& random);
+
+// Everything that Kimi K3 has, small.
+checkpoint_spec k3_spec();
 
 random_checkpoint make_checkpoint(const checkpoint_spec& spec, std::uint64_t seed);
 

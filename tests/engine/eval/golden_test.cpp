@@ -25,6 +25,7 @@ eval::eval_report run(eval::eval_options options, const char* model) {
 }
 
 constexpr const char* k_fixture = "tests/data/kimi-linear-a";
+constexpr const char* k_k3_fixture = "tests/data/kimi-k3-a";
 constexpr const char* k_bundled = "configs/models/weir-tiny";
 
 }  // namespace
@@ -45,6 +46,13 @@ TEST_CASE("checkpoints agree with their goldens", "[golden]") {
       {"fixture, cpu, whole", k_fixture, backend_kind::cpu, 1e-4, 512, 64, 1},
       {"fixture, cpu, three threads, chunks of 13", k_fixture, backend_kind::cpu, 1e-4, 13, 16, 3},
       {"fixture, cpu, token by token", k_fixture, backend_kind::cpu, 1e-4, 1, 1, 1},
+      {"K3 fixture, reference, whole", k_k3_fixture, backend_kind::reference, 2e-6, 512, 64, 1},
+      {"K3 fixture, reference, chunks of 7 on pages of 5", k_k3_fixture, backend_kind::reference, 2e-6, 7, 5,
+       1},
+      // Its latents are small on purpose, which amplifies float32 rounding.
+      {"K3 fixture, cpu, whole", k_k3_fixture, backend_kind::cpu, 5e-4, 512, 64, 1},
+      {"K3 fixture, cpu, three threads, chunks of 13", k_k3_fixture, backend_kind::cpu, 5e-4, 13, 16, 3},
+      {"K3 fixture, cpu, token by token", k_k3_fixture, backend_kind::cpu, 5e-4, 1, 1, 1},
       {"weir-tiny, reference", k_bundled, backend_kind::reference, 2e-6, 512, 64, 1},
       {"weir-tiny, cpu", k_bundled, backend_kind::cpu, 1e-4, 512, 64, 1},
       {"weir-tiny, cpu, chunks of 31", k_bundled, backend_kind::cpu, 1e-4, 31, 16, 2},
@@ -73,13 +81,22 @@ TEST_CASE("checkpoints agree with their goldens", "[golden]") {
 
 TEST_CASE("each epsilon trap moves the fixture's logits by more than the tolerance", "[golden]") {
   constexpr double k_config_eps = 1e-5;  // rms_norm_eps, what a port that ignores the class default uses
-  for (const bool latent : {true, false}) {
-    SECTION(latent ? "kv_a_layernorm" : "L2 norm of queries and keys") {
+  struct row {
+    const char* name;
+    const char* model;
+    bool latent;
+  };
+  const row rows[] = {{"kv_a_layernorm", k_fixture, true},
+                      {"L2 norm of queries and keys", k_fixture, false},
+                      {"K3: kv_a_layernorm and q_a_layernorm", k_k3_fixture, true}};
+  for (const row& r : rows) {
+    SECTION(r.name) {
+      const bool latent = r.latent;
       eval::eval_options options;
       options.backend = backend_kind::reference;
       (latent ? options.latent_norm_eps : options.l2_norm_eps) = k_config_eps;
       options.tolerance = 1e-4;
-      const eval::eval_report report = run(options, k_fixture);
+      const eval::eval_report report = run(options, r.model);
       INFO("moved by " << report.worst.logits);
       CHECK(report.worst.logits > 1e-4);
       CHECK_FALSE(report.passed());

@@ -82,6 +82,8 @@ TEST_CASE("a hostile header is refused", "[safetensors]") {
       {"past the end", file_of(tensor("\"F32\"", "[1]", "[8,12]"), 8)},
       {"end near 2^64", file_of(tensor("\"F32\"", "[1]", "[18446744073709551612,18446744073709551615]"), 8)},
       {"range larger than the shape", file_of(tensor("\"F32\"", "[1]", "[0,8]"), 8)},
+      {"name of two thousand bytes",
+       file_of("{\"" + std::string(2000, 'n') + R"(":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", 8)},
       {"range smaller than the shape", file_of(tensor("\"F32\"", "[3]", "[0,8]"), 8)},
   };
   for (const row& r : rows) {
@@ -140,21 +142,34 @@ TEST_CASE("an index may only name plain files that hold the tensor once", "[chec
   CHECK(model::checkpoint::open(dir.path()).error().code == errc::io);
 }
 
-TEST_CASE("tensors are bound by name, shape and dtype", "[weights]") {
-  const auto bind = [](const tests::random_checkpoint& model) {
-    const tests::temporary_dir dir;
-    tests::write_checkpoint(model, dir.path());
-    auto files = model::checkpoint::open(dir.path());
-    REQUIRE(files);
-    return model::bind_weights(*model::load_model_config(dir.path()), std::move(*files));
-  };
-  const auto whole = tests::make_checkpoint({}, 3);
-  const auto bound = bind(whole);
-  REQUIRE(bound);
+namespace {
+
+result<model::model_weights> bind(const tests::random_checkpoint& model) {
+  const tests::temporary_dir dir;
+  tests::write_checkpoint(model, dir.path());
+  auto files = model::checkpoint::open(dir.path());
+  REQUIRE(files);
+  return model::bind_weights(*model::load_model_config(dir.path()), std::move(*files));
+}
+
+std::int64_t parameters_of(const tests::random_checkpoint& model) {
   std::int64_t parameters = 0;
-  for (const auto& [name, tensor] : whole.tensors)
-    parameters += static_cast<std::int64_t>(tensor.values.size());
-  CHECK(bound->parameter_count == parameters);
+  for (const auto& [name, tensor] : model.tensors) {
+    const std::int64_t per_value = name.ends_with("_packed") ? 2 : name.ends_with("_scale") ? 0 : 1;
+    parameters += per_value * static_cast<std::int64_t>(tensor.values.size());
+  }
+  return parameters;
+}
+
+}  // namespace
+
+TEST_CASE("tensors are bound by name, shape and dtype", "[weights]") {
+  const auto spec = GENERATE(tests::checkpoint_spec{}, tests::k3_spec());
+  const auto whole = tests::make_checkpoint(spec, 3);
+  const auto bound = bind(whole);
+  INFO((bound ? std::string() : bound.error().detail));
+  REQUIRE(bound);
+  CHECK(bound->parameter_count == parameters_of(whole));
 
   for (const auto& [name, tensor] : whole.tensors) {
     INFO(name);
@@ -177,12 +192,47 @@ TEST_CASE("tensors are bound by name, shape and dtype", "[weights]") {
   auto odd = whole;
   odd.tensors["a_leading_unknown_tensor"] = {
       {1}, {0.5}, "BF16"};  // also moves every F32 tensor off its alignment
+  odd.tensors["vision_tower.encoder.blocks.0.norm0.weight"] = {{1}, {0.5}, "BF16"};
   CHECK(bind(odd));
-  auto integer = whole;
-  tests::tensor& bias = integer.tensors.at("model.layers.0.self_attn.dt_bias");
-  bias.dtype = "I32";
-  const auto refused = bind(integer);
+}
+
+TEST_CASE("a tensor of another dtype is refused by both names", "[weights]") {
+  struct row {
+    const char* tensor;
+    const char* dtype;
+  };
+  const row rows[] = {
+      {"language_model.model.layers.0.self_attn.dt_bias", "I32"},
+      {"language_model.model.layers.1.block_sparse_moe.experts.2.w3.weight_packed", "I8"},
+      {"language_model.model.layers.1.block_sparse_moe.experts.2.w3.weight_scale", "F8_E8M0"},
+      {"language_model.model.layers.1.block_sparse_moe.routed_expert_down_proj.weight", "I16"},
+  };
+  const auto whole = tests::make_checkpoint(tests::k3_spec(), 3);
+  for (const row& r : rows) {
+    INFO(r.tensor);
+    auto other = whole;
+    other.tensors.at(r.tensor).dtype = r.dtype;
+    const auto refused = bind(other);
+    REQUIRE_FALSE(refused);
+    CHECK(refused.error().code == errc::unsupported);
+    CHECK(refused.error().detail.find(r.tensor) != std::string::npos);
+    CHECK(refused.error().detail.find(r.dtype) != std::string::npos);
+  }
+}
+
+TEST_CASE("experts that are not packed as the configuration says are refused", "[weights]") {
+  auto spec = tests::k3_spec();
+  const auto packed = tests::make_checkpoint(spec, 3);
+  spec.packed = false;
+  auto plain = tests::make_checkpoint(spec, 3);
+  CHECK(bind(plain));
+  plain.spec.packed = true;
+  const auto unpacked = bind(plain);
+  REQUIRE_FALSE(unpacked);
+  CHECK(unpacked.error().detail.find("experts.0.w1.weight_packed\" is missing") != std::string::npos);
+  auto undeclared = packed;
+  undeclared.spec.packed = false;
+  const auto refused = bind(undeclared);
   REQUIRE_FALSE(refused);
-  CHECK(refused.error().code == errc::unsupported);
-  CHECK(refused.error().detail.find("I32") != std::string::npos);
+  CHECK(refused.error().detail.find("experts.0.w1.weight\" is missing") != std::string::npos);
 }

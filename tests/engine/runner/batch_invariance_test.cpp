@@ -127,6 +127,13 @@ TEST_CASE("batched equals alone, bit for bit", "[batch_invariance]") {
     REQUIRE(model);
     check_schedules(*model, 11);
   }
+  SECTION("everything that Kimi K3 has") {
+    const tests::temporary_dir dir;
+    tests::write_checkpoint(tests::make_checkpoint(tests::k3_spec(), 21), dir.path());
+    const auto model = runner::load_model(dir.path());
+    REQUIRE(model);
+    check_schedules(*model, 21);
+  }
   SECTION("random checkpoints") {
     for (std::uint64_t seed = 100; seed < 108; ++seed) {
       INFO("seed " << seed);

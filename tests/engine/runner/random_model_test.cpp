@@ -68,9 +68,10 @@ outputs compare(std::shared_ptr<const runner::loaded_model> model, backend_kind 
 }  // namespace
 
 TEST_CASE("random checkpoints agree with an independent computation", "[random_model]") {
-  constexpr int k_seeds = 32;
+  constexpr int k_seeds = 48;
   constexpr double k_reference_tolerance = 1e-9;
-  constexpr double k_cpu_tolerance = 1e-4;
+  constexpr double k_cpu_tolerance = 3e-5;  // of the largest logit, which is above 20 with tied embeddings
+  constexpr double k_state_tolerance = 1e-4;
   // Where two experts' scores are closer than this, float32 may rightly choose the other one.
   constexpr double k_router_margin = 1e-5;
   int close_calls = 0;
@@ -100,8 +101,8 @@ TEST_CASE("random checkpoints agree with an independent computation", "[random_m
       continue;
     }
     const outputs cpu = compare(*model, backend_kind::cpu, oracle, prompt, random);
-    CHECK(cpu.logits_error <= k_cpu_tolerance);
-    CHECK(cpu.state_error <= k_cpu_tolerance);
+    CHECK(cpu.logits_error <= k_cpu_tolerance * std::max(spread, 1.0));
+    CHECK(cpu.state_error <= k_state_tolerance);
   }
   CHECK(close_calls <= k_seeds / 8);
 }

@@ -10,6 +10,7 @@ namespace {
 struct transcript {
   std::string text;
   void operator()(const content_delta& d) { text += d.text; }
+  void operator()(const reasoning_delta& d) { text += "<" + d.text + ">"; }
   void operator()(const tool_call_begin& d) {
     text += "[" + std::to_string(d.index) + " " + d.id + " " + d.name + "]";
   }
@@ -21,7 +22,7 @@ struct transcript {
 std::string parsed(std::string_view markup, bool* has_calls = nullptr) {
   const auto format = chat_format::detect(weir_tiny());
   REQUIRE(format);
-  const auto parser = (*format)->make_parser();
+  const auto parser = (*format)->make_parser(true);
   transcript out;
   // Arguments of one call that follow one another are joined, so that rows do not depend on how text falls
   // into tokens.
@@ -117,7 +118,7 @@ TEST_CASE("tokens to content and tool calls") {
 
 TEST_CASE("deltas come with the token that decides them") {
   const auto format = chat_format::detect(weir_tiny());
-  const auto parser = (*format)->make_parser();
+  const auto parser = (*format)->make_parser(true);
   const auto tok = weir_tiny();
   CHECK(std::get<content_delta>(parser->push('a').at(0)).text == "a");
   CHECK(parser->push(0xC3).empty());

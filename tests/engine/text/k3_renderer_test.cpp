@@ -269,7 +269,7 @@ TEST_CASE("what K3's prompts cannot express") {
 }
 
 TEST_CASE("the renderer is chosen by the special tokens") {
-  CHECK(detect_k3_renderer(*weir_tiny()) == nullptr);
+  CHECK(detect_k3_format(weir_tiny()) == nullptr);
   CHECK(prompt_renderer::detect(weir_tiny()));
   const auto none = make_tokenizer(rank_file(), R"({"added_tokens_decoder":{}})");
   REQUIRE(none);

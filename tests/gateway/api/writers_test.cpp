@@ -67,11 +67,51 @@ std::vector<choice_event> tool_events() {
   return out;
 }
 
+std::vector<choice_event> reasoning_events() {
+  std::vector<choice_event> out;
+  out.push_back({.choice = 0, .deltas = {engine::text::reasoning_delta{"Hm"}}});
+  out.push_back({.choice = 0, .deltas = {engine::text::reasoning_delta{" \"so\""}, content_delta{"Yes"}}});
+  out.push_back(end_of(0, finish_kind::stop));
+  return out;
+}
+
 token_detail detail(std::string bytes) {
   return {bytes, -0.5F, {{bytes, -0.5F}, {"\xff", -std::numeric_limits<float>::infinity()}}};
 }
 
 }  // namespace
+
+TEST_CASE("chat stream: reasoning under both names") {
+  const auto writer = make_chat_writer(k_identity, 1, writer_mode::stream);
+  std::string stream;
+  for (const auto& event : reasoning_events()) stream += writer->write(event);
+  const auto events = events_of(stream + writer->finish({1, 2}));
+  REQUIRE(events.size() == 5);
+  for (const char* key : {"/choices/0/delta/reasoning_content", "/choices/0/delta/reasoning"}) {
+    CHECK(at(events[0], key) == "(absent)");
+    CHECK(at(events[1], key) == "\"Hm\"");
+    CHECK(at(events[2], key) == R"(" \"so\"")");
+    CHECK(at(events[3], key) == "(absent)");
+  }
+  CHECK(at(events[1], "/choices/0/delta/content") == "(absent)");
+  CHECK(at(events[3], "/choices/0/delta/content") == "\"Yes\"");
+}
+
+TEST_CASE("chat body: reasoning under both names, and only where there is some") {
+  for (const bool thought : {true, false}) {
+    const auto writer = make_chat_writer(k_identity, 1, writer_mode::body);
+    if (thought) {
+      for (const auto& event : reasoning_events()) writer->write(event);
+    } else {
+      writer->write(content(0, "Yes"));
+    }
+    const std::string body = writer->finish({1, 2});
+    const std::string expected = thought ? R"("Hm \"so\"")" : "(absent)";
+    CHECK(at(body, "/choices/0/message/reasoning_content") == expected);
+    CHECK(at(body, "/choices/0/message/reasoning") == expected);
+    CHECK(at(body, "/choices/0/message/content") == "\"Yes\"");
+  }
+}
 
 TEST_CASE("chat stream: role first, text, finish, usage") {
   const auto writer = make_chat_writer(k_identity, 2, writer_mode::stream_with_usage);
