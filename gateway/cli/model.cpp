@@ -83,6 +83,7 @@ void add_model(CLI::App& app, command& chosen) {
   eval->add_flag("--json", arguments->json, "One JSON object instead of text");
   eval->footer("Exit code 1 when an error is over the tolerance or a token differs.");
   eval->callback([arguments, &chosen] { chosen = [arguments] { return evaluate(*arguments); }; });
+  add_model_plan(*model, chosen);
 }
 
 }  // namespace weir::gateway::cli
