@@ -15,7 +15,7 @@ result<void> check(const model::model_config& config, const plan_request& r) {
   const auto outside = [](std::int64_t value, std::int64_t min, std::int64_t max) {
     return value < min || value > max;
   };
-  const auto bad = [](const std::string& what) { return fail(errc::bad_request, "plan: " + what); };
+  const auto bad = [](const std::string& what) { return fail(errc::bad_request, what); };
   if (outside(r.gpus, 1, k_gpus_max)) return bad("the number of GPUs must be from 1 to 4096");
   if (outside(r.memory_bytes, 1, k_memory_bytes_max)) return bad("memory must be from 1 byte to 1 PiB");
   if (outside(r.runtime_bytes, 0, k_memory_bytes_max)) return bad("runtime must be from 0 bytes to 1 PiB");
@@ -40,11 +40,8 @@ envelope find_binding(const memory_plan& plan) {
     sum += plan.at(fixed);
     if (sum > plan.memory_bytes) return fixed;
   }
-  if (plan.fits()) {
-    const auto largest = std::ranges::max_element(plan.bytes);
-    return static_cast<envelope>(largest - plan.bytes.begin());
-  }
-  return plan.at(envelope::states) >= plan.at(envelope::pages) ? envelope::states : envelope::pages;
+  const auto first = plan.fits() ? plan.bytes.begin() : plan.bytes.begin() + 2;
+  return static_cast<envelope>(std::max_element(first, plan.bytes.end()) - plan.bytes.begin());
 }
 
 }  // namespace

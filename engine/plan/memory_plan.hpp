@@ -48,8 +48,8 @@ struct memory_plan {
   std::int64_t sequence_bytes = 0;  // of one GPU, for one more sequence of the context
   std::int64_t sequences_max = 0;   // of that context, with the other envelopes as asked for
   std::int64_t context_max = 0;     // tokens that each of the asked number may have; at most the model's
-  // The one that does not fit any more, adding them up in order; of states and pages the larger. Weights when
-  // all fits and nothing is large: then read it as what takes most.
+  // Weights or runtime where these alone are too much; else, of those that depend on the request, the one
+  // that takes most. When all fits: the one of all six that takes most.
   envelope binding = envelope::weights;
 
   std::int64_t at(envelope which) const noexcept { return bytes[static_cast<std::size_t>(which)]; }
