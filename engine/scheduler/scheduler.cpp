@@ -79,11 +79,19 @@ void scheduler::preempt_youngest() {
 }
 
 void scheduler::admit() {
+  std::vector<std::int32_t> held;  // tenants whose first one waits for what another is computing
+  const auto wants = [this, &held](std::int32_t id) {
+    return !tenants_.at(id).waiting.empty() && std::ranges::find(held, id) == held.end();
+  };
   while (running_count() < limits_.sequences_max) {
-    const auto turn = admission_.next([this](std::int32_t id) { return !tenants_.at(id).waiting.empty(); });
+    const auto turn = admission_.next(wants);
     if (turn.tenant < 0) return;
     auto& queue = tenants_.at(turn.tenant).waiting;
     sequence& seq = *queue.front();
+    if (std::ranges::any_of(running_, [&](const auto& other) { return memory_.await_shared(seq, *other); })) {
+      held.push_back(turn.tenant);
+      continue;
+    }
     std::int32_t spare = 0;
     if (!running_.empty()) {
       spare = running_count() + 1;

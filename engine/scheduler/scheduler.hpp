@@ -4,10 +4,12 @@
 // is to be kept.
 //
 // A sequence is admitted, tenants taking turns and first come first served within one, when there is memory
-// for its tokens so far and a page more for everybody who runs. When a running sequence then finds none left,
-// the cache having been evicted, the youngest one loses its memory and waits to be computed again, its new
-// tokens as part of its prompt: what it says does not change by that. The oldest one is never the victim of
-// another, so there is always progress. No device, no clock, no thread: one thread (the worker's), or a test.
+// for its tokens so far and a page more for everybody who runs; unless a running one of its tenant is about
+// to compute much of its prompt: then it waits for that, and starts from there. When a running sequence finds
+// no memory left, the cache having been evicted, the youngest one loses its own and waits to be computed
+// again, its new tokens as part of its prompt: what it says does not change by that. The oldest one is never
+// the victim of another, so there is always progress. No device, no clock, no thread: one thread (the
+// worker's), or a test.
 #pragma once
 
 #include <cstdint>

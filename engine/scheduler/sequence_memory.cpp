@@ -12,6 +12,14 @@ using cache::checkpoint_kind;
 using kv::memory_op;
 using kv::page_owner;
 
+namespace {
+
+// Waiting for another to compute a shared prefix is for those that are spared at least this part of their
+// work.
+constexpr std::int32_t k_wait_gain_divisor = 4;
+
+}  // namespace
+
 sequence_memory::sequence_memory(const memory_config& config)
     : config_(config),
       pool_(config.pool),
@@ -97,6 +105,23 @@ void sequence_memory::make_cuts(sequence& seq, const cache_match& match) const {
   std::ranges::stable_sort(seq.cuts, {}, &cut::position);
   const auto repeated = std::ranges::unique(seq.cuts, {}, &cut::position);
   seq.cuts.erase(repeated.begin(), repeated.end());
+}
+
+bool sequence_memory::await_shared(const sequence& next, sequence& running) const {
+  if (!config_.cache || running.computed >= running.prompt_count || running.scope != next.scope) return false;
+  const auto ours = std::span(next.tokens).first(next.tokens.size() - 1);
+  const auto theirs = std::span(running.tokens).first(static_cast<std::size_t>(running.prompt_count));
+  const auto shared = static_cast<std::int32_t>(std::ranges::mismatch(ours, theirs).in1 - ours.begin());
+  const std::int32_t boundary = shared / config_.unit_tokens * config_.unit_tokens;
+  if (boundary <= running.computed) return false;
+  const std::int32_t have = cache_.match(next.scope, next.tokens, next.token_count() - 1).reusable;
+  if (have > running.computed) return false;
+  if ((boundary - have) * k_wait_gain_divisor < next.token_count() - have) return false;
+  const auto at = std::ranges::lower_bound(running.cuts, boundary, {}, &cut::position);
+  if (at == running.cuts.end() || at->position != boundary) {
+    running.cuts.insert(at, {boundary, checkpoint_kind::junction});
+  }
+  return true;
 }
 
 bool sequence_memory::grow(sequence& seq) {

@@ -39,6 +39,11 @@ class sequence_memory final {
   // that leaves `spare_pages` that are free or evictable. Else false, and nothing changed.
   bool admit(sequence& seq, std::int64_t spare_pages);
 
+  // Whether `next` had better wait for `running`, which is about to compute a good part of the same prompt:
+  // it makes sure that a state is kept where the two part. So a burst of siblings computes what they share
+  // once.
+  bool await_shared(const sequence& next, sequence& running) const;
+
   // Pages for all its tokens. False when there is none to be had, even from the cache.
   bool grow(sequence& seq);
 

@@ -173,6 +173,43 @@ TEST_CASE("tenants share admission and the prompt budget, whatever they ask for"
   CHECK(plan(prompts) == steps{{256, 128}, {0, 128}});
 }
 
+TEST_CASE("a burst of siblings computes what they share once", "[scheduler]") {
+  limits config = make_limits(8, 200, 2, 4, 16);
+  config.memory.cache = true;
+  config.memory.unit_tokens = 4;
+  scheduler under_test(config);
+  // The last `own` tokens are its own.
+  const auto sibling = [](sequence_id id, std::size_t own, const std::string& scope) {
+    auto seq = make(7, 40, 2, scope);
+    seq->id = id;
+    std::fill(seq->tokens.end() - static_cast<std::ptrdiff_t>(own), seq->tokens.end(),
+              500 + static_cast<std::int32_t>(id));
+    return seq;
+  };
+  under_test.add(sibling(1, 6, "a"));
+  under_test.add(sibling(2, 6, "a"));   // shares 34 of 40 tokens: 32 in whole units
+  under_test.add(sibling(3, 35, "a"));  // behind it; shares 4, too few to wait for
+  under_test.add(sibling(4, 6, "b"));   // shares nothing, for its scope
+  under_test.plan();
+  CHECK(under_test.running_ids() == std::vector<sequence_id>{1, 4});
+  for (int step = 0; under_test.has_work(); ++step) {
+    REQUIRE(step < 60);
+    REQUIRE(under_test.plan().row_count() > 0);
+    advance(under_test);
+  }
+  CHECK(under_test.counters().prompt_tokens == 40 + 8 + 40 + 40);
+  CHECK(under_test.memory().cached().counters().hit_tokens[1] == 32);
+
+  under_test.add(sibling(5, 0, "c"));
+  under_test.plan();
+  under_test.add(sibling(6, 0, "c"));
+  under_test.plan();
+  CHECK(under_test.running_ids() == std::vector<sequence_id>{5});
+  under_test.remove(5);  // nobody is left to wait for
+  under_test.plan();
+  CHECK(under_test.running_ids() == std::vector<sequence_id>{6});
+}
+
 TEST_CASE("a step ends where a state is to be kept, and a copy of it is made", "[scheduler]") {
   limits config = make_limits(2, 40, 2, 4, 64);
   config.memory.cache = true;
