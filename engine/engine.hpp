@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "engine/cache/cache_event.hpp"
+#include "engine/constraint.hpp"
 #include "engine/result.hpp"
 #include "engine/sampling_params.hpp"
 
@@ -102,6 +103,9 @@ struct generate_request {
   // Where other prompts are expected to part from this one: token counts worth a checkpoint, in any order;
   // those outside the prompt are ignored. At most k_checkpoint_hints_max.
   std::vector<std::int32_t> checkpoint_at;
+  // What may be generated: then a sequence ends as `stop` only where the constraint allows it, by a stop
+  // token or because nothing may follow. Null: anything.
+  std::shared_ptr<const token_constraint> constraint;
 };
 
 inline constexpr std::size_t k_scope_bytes_max = 256;

@@ -110,17 +110,35 @@ void worker::deliver(const std::vector<scheduler::sequence*>& ready) {
   std::int32_t index = 0;
   for (scheduler::sequence* seq : ready) {
     runner_->copy_logits(index++, logits_);
+    if (!seq->guide.prepare(seq->stop_tokens)) {
+      lose_way(*seq);
+      continue;
+    }
     if (!std::exchange(seq->started, true)) seq->sink->on_started(seq->cached);
-    const token_event event = seq->sampler.next(logits_);
+    const token_event event = seq->sampler.next(logits_, seq->guide.mask());
     ++counters_.generated_tokens;
     if (seq->stops_at(event.token)) {
       finish(seq->id, finish_reason::stop);
       continue;
     }
+    if (!seq->guide.accept(event.token)) {
+      lose_way(*seq);
+      continue;
+    }
     seq->tokens.push_back(event.token);
     seq->sink->on_token(event);
-    if (seq->generated() == seq->max_new_tokens) finish(seq->id, finish_reason::length);
+    if (seq->guide.must_end()) {
+      finish(seq->id, finish_reason::stop);
+    } else if (seq->generated() == seq->max_new_tokens) {
+      finish(seq->id, finish_reason::length);
+    }
   }
+}
+
+// A constraint that was made to be too ambiguous to follow ends its own sequence alone.
+void worker::lose_way(const scheduler::sequence& seq) noexcept {
+  if (config_.on_fault) config_.on_fault("a request's constraint could not be followed");
+  finish(seq.id, finish_reason::failed);
 }
 
 // A step that threw has left unknown state behind: everything that ran is ended, what only waited may still

@@ -202,7 +202,8 @@ std::expected<prompt_tools, std::string> find_prompt_tools(const config::model_c
   if (!model.tokenizer.empty()) {
     auto tokenizer = engine::text::tokenizer::load(model.tokenizer);
     if (!tokenizer) {
-      return std::unexpected(fmt::format("model '{}': tokenizer: {}", model.name, tokenizer.error().detail));
+      return std::unexpected(fmt::format("model '{}': models[].tokenizer {}: {}", model.name,
+                                         model.tokenizer.string(), tokenizer.error().detail));
     }
     auto chat = engine::text::prompt_renderer::detect(*tokenizer);
     if (!chat) {

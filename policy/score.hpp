@@ -39,6 +39,11 @@ enum class policy_kind : std::uint8_t {
 struct latency_contract {
   double ttft_s = 0;
   double itl_s = 0;
+
+  // Whether a result with these kept to it; below 0: not measured, which breaks nothing.
+  constexpr bool is_met(double first_token_s, double per_token_s) const noexcept {
+    return (ttft_s <= 0 || first_token_s <= ttft_s) && (itl_s <= 0 || per_token_s <= itl_s);
+  }
 };
 
 struct scoring {

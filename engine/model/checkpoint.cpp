@@ -1,14 +1,12 @@
 #include "engine/model/checkpoint.hpp"
 
-#include <map>
 #include <system_error>
 #include <utility>
 
-#include <simdjson.h>
+#include "engine/model/weight_map.hpp"
 
 namespace weir::engine::model {
 
-namespace dom = simdjson::dom;
 namespace fs = std::filesystem;
 
 namespace {
@@ -24,54 +22,13 @@ result<open_file> open_shard(const fs::path& path) {
   return open_file{std::move(*file), std::move(*tensors)};
 }
 
-bool is_plain_name(std::string_view name) {
-  constexpr std::string_view k_suffix = ".safetensors";
-  return name.size() > k_suffix.size() && name.ends_with(k_suffix) && name.front() != '.' &&
-         name.find_first_of(std::string_view("/\\\0", 3)) == std::string_view::npos;
-}
-
-// Fills the index from the text that lists every tensor's shard; gives the shards' names in order.
+// Fills the index; gives the shards' names.
 result<std::vector<std::string>> read_index(const fs::path& path, tensor_index& out) {
   const auto file = mapped_file::open(path);
   if (!file) return std::unexpected(file.error());
-  const auto refuse = [&path](const std::string& what) {
-    return fail(errc::bad_model, path.string() + what);
-  };
-  const auto text = (*file)->bytes();
-  if (text.size() > k_index_bytes_max)
-    return refuse(" is larger than " + std::to_string(k_index_bytes_max) + " bytes");
-  dom::parser parser;
-  dom::object map;
-  const auto* begin = reinterpret_cast<const char*>(text.data());
-  if (parser.parse(begin, text.size()).at_key("weight_map").get(map) != simdjson::SUCCESS)
-    return refuse(": \"weight_map\" is not a JSON object");
-  std::map<std::string, std::uint16_t, std::less<>> shards;
-  std::size_t tensors = 0;
-  std::size_t name_bytes = 0;
-  for (const dom::key_value_pair field : map) {
-    std::string_view shard;
-    if (field.key.size() > k_name_bytes_max || ++tensors > k_tensors_max)
-      return refuse(": too many tensors, or the name of one is too long");
-    if (field.value.get(shard) != simdjson::SUCCESS || !is_plain_name(shard)) {
-      return refuse(": tensor \"" + std::string(field.key) +
-                    "\" is placed in something that is no plain .safetensors file name");
-    }
-    name_bytes += field.key.size();
-    if (!shards.contains(shard)) shards.emplace(shard, std::uint16_t{0});
-    if (shards.size() > k_shards_max) return refuse(" lists too many shards");
-  }
-  std::vector<std::string> names;
-  for (auto& [name, number] : shards) {
-    number = static_cast<std::uint16_t>(names.size());
-    names.push_back(name);
-  }
-  out.reserve(tensors, name_bytes);
-  for (const dom::key_value_pair field : map) {
-    const std::string_view shard = field.value.get_string().value_unsafe();
-    out.add(field.key, shards.find(shard)->second);
-  }
-  if (const auto twice = out.seal()) return refuse(": tensor \"" + *twice + "\" is listed twice");
-  return names;
+  auto shards = parse_weight_map((*file)->bytes(), out);
+  if (!shards) return fail(shards.error().code, path.string() + ": " + shards.error().detail);
+  return shards;
 }
 
 }  // namespace
@@ -87,7 +44,7 @@ result<checkpoint> checkpoint::open(const fs::path& dir) {
     out.index_.reserve(single->tensors.size(), name_bytes);
     for (const auto& [name, view] : single->tensors) out.index_.add(name, 0);
     out.index_.seal();
-    out.take(std::move(*single));
+    out.add(std::move(*single));
     return out;
   }
   const auto shards = read_index(dir / k_index_name, out.index_);
@@ -95,7 +52,7 @@ result<checkpoint> checkpoint::open(const fs::path& dir) {
   for (const std::string& name : *shards) {
     auto part = open_shard(dir / name);
     if (!part) return std::unexpected(part.error());
-    out.take(std::move(*part));
+    out.add(std::move(*part));
   }
   if (const auto absent = out.index_.first_unplaced()) {
     return fail(errc::bad_model, (dir / k_index_name).string() + ": tensor \"" + *absent +
@@ -104,7 +61,7 @@ result<checkpoint> checkpoint::open(const fs::path& dir) {
   return out;
 }
 
-void checkpoint::take(open_file part) {
+void checkpoint::add(open_file part) {
   const auto number = static_cast<std::uint16_t>(files_.size());
   const std::byte* begin = part.file->bytes().data();
   for (const auto& [name, view] : part.tensors) {
@@ -120,6 +77,11 @@ std::optional<tensor_view> checkpoint::find(std::string_view name) const {
   if (!place) return std::nullopt;
   return tensor_view{place->dtype, place->shape,
                      files_[place->shard]->bytes().subspan(place->offset, place->bytes)};
+}
+
+std::optional<tensor_view> checkpoint::take(std::string_view name, const std::vector<std::int64_t>&,
+                                            storage) {
+  return find(name);
 }
 
 }  // namespace weir::engine::model

@@ -12,12 +12,10 @@
 #include "engine/model/mapped_file.hpp"
 #include "engine/model/safetensors.hpp"
 #include "engine/model/tensor_index.hpp"
+#include "engine/model/tensor_source.hpp"
 #include "engine/result.hpp"
 
 namespace weir::engine::model {
-
-inline constexpr std::size_t k_shards_max = 4096;
-inline constexpr std::size_t k_index_bytes_max = std::size_t{256} << 20;
 
 // A weight file, mapped, with what it holds.
 struct open_file {
@@ -25,20 +23,22 @@ struct open_file {
   tensor_map tensors;
 };
 
-class checkpoint final {
+class checkpoint final : public tensor_source {
  public:
   // Reads DIR/model.safetensors.index.json and its shards, or DIR/model.safetensors. Shard names are plain
   // file names: one with a path separator is errc::bad_model. So is a tensor that the index places in a shard
   // without it.
   static result<checkpoint> open(const std::filesystem::path& dir);
 
-  std::optional<tensor_view> find(std::string_view name) const;
+  std::optional<tensor_view> find(std::string_view name) const override;
+  std::optional<tensor_view> take(std::string_view name, const std::vector<std::int64_t>& shape,
+                                  storage how) override;
 
   const tensor_index& index() const noexcept { return index_; }
 
  private:
   // The next shard: its tensors that the index places there.
-  void take(open_file part);
+  void add(open_file part);
 
   std::vector<std::shared_ptr<const mapped_file>> files_;  // by shard
   tensor_index index_;

@@ -19,7 +19,7 @@ class binder final {
   binder(model_weights& out, std::string root) : out_(out), root_(std::move(root)) {}
 
   matrix take_matrix(const std::string& name, std::int64_t rows, std::int64_t cols) {
-    const auto tensor = take_floating(name, {{rows, cols}});
+    const auto tensor = take_floating(name, {{rows, cols}}, storage::matrix);
     if (!tensor) return {};
     const dtype type = *float_type(*tensor);
     return {aligned(*tensor, type), type, static_cast<std::int32_t>(rows), static_cast<std::int32_t>(cols)};
@@ -27,8 +27,9 @@ class binder final {
 
   // NAME.weight_packed and NAME.weight_scale. REQUIRES: cols in whole groups.
   matrix take_packed(const std::string& name, std::int64_t rows, std::int64_t cols) {
-    const auto codes = take_bytes(name + ".weight_packed", {rows, cols / 2});
-    const auto scales = take_bytes(name + ".weight_scale", {rows, cols / kernels::k_mxfp4_group});
+    const auto codes = take_bytes(name + ".weight_packed", {rows, cols / 2}, storage::codes);
+    const auto scales =
+        take_bytes(name + ".weight_scale", {rows, cols / kernels::k_mxfp4_group}, storage::scales);
     if (!codes || !scales) return {};
     out_.parameter_count += rows * cols;
     return {codes->data.data(), dtype::mxfp4, static_cast<std::int32_t>(rows),
@@ -37,7 +38,7 @@ class binder final {
 
   // Any of the accepted shapes; empty after a fault.
   std::vector<float> take_floats(const std::string& name, const std::vector<shape>& accepted) {
-    const auto tensor = take_floating(name, accepted);
+    const auto tensor = take_floating(name, accepted, storage::vector);
     if (!tensor) return {};
     const dtype type = *float_type(*tensor);
     std::vector<float> values(tensor->data.size() / kernels::size_bytes(type));
@@ -50,7 +51,7 @@ class binder final {
     return take_floats(name, {{size}});
   }
 
-  std::optional<tensor_view> peek(const std::string& name) const { return out_.files.find(root_ + name); }
+  std::optional<tensor_view> peek(const std::string& name) const { return out_.source->find(root_ + name); }
   const std::optional<error>& fault() const noexcept { return fault_; }
 
  private:
@@ -61,9 +62,9 @@ class binder final {
     return std::nullopt;
   }
 
-  std::optional<tensor_view> take(const std::string& name, const std::vector<shape>& accepted) {
+  std::optional<tensor_view> take(const std::string& name, const std::vector<shape>& accepted, storage how) {
     if (fault_) return std::nullopt;
-    auto tensor = peek(name);
+    auto tensor = out_.source->take(root_ + name, accepted.front(), how);
     if (!tensor) {
       fault_ = error{errc::bad_model, "tensor \"" + root_ + name + "\" is missing"};
       return std::nullopt;
@@ -85,8 +86,9 @@ class binder final {
     return std::nullopt;
   }
 
-  std::optional<tensor_view> take_floating(const std::string& name, const std::vector<shape>& accepted) {
-    auto tensor = take(name, accepted);
+  std::optional<tensor_view> take_floating(const std::string& name, const std::vector<shape>& accepted,
+                                           storage how) {
+    auto tensor = take(name, accepted, how);
     if (!tensor) return std::nullopt;
     const auto type = float_type(*tensor);
     if (!type) return refuse_type(name, *tensor, "BF16, F16, F32");
@@ -94,8 +96,8 @@ class binder final {
     return tensor;
   }
 
-  std::optional<tensor_view> take_bytes(const std::string& name, const shape& wanted) {
-    auto tensor = take(name, {wanted});
+  std::optional<tensor_view> take_bytes(const std::string& name, const shape& wanted, storage how) {
+    auto tensor = take(name, {wanted}, how);
     if (!tensor || tensor->dtype == "U8") return tensor;
     return refuse_type(name, *tensor, "U8 there");
   }
@@ -242,9 +244,9 @@ layer_weights bind_layer(binder& bind, const model_config& c, std::int32_t index
 
 }  // namespace
 
-result<model_weights> bind_weights(const model_config& config, checkpoint files) {
+result<model_weights> bind_weights(const model_config& config, std::shared_ptr<tensor_source> source) {
   model_weights out;
-  out.files = std::move(files);
+  out.source = std::move(source);
   binder bind(out, config.nested ? "language_model." : "");
   out.embedding = bind.take_matrix("model.embed_tokens.weight", config.vocab_size, config.hidden_size);
   out.head = config.tie_word_embeddings

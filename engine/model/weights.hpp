@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "engine/model/checkpoint.hpp"
 #include "engine/model/model_config.hpp"
+#include "engine/model/tensor_source.hpp"
 #include "engine/result.hpp"
 #include "kernels/params.hpp"
 
@@ -81,7 +81,7 @@ struct layer_weights {
 };
 
 struct model_weights {
-  checkpoint files;
+  std::shared_ptr<tensor_source> source;  // what the matrices point into
   std::vector<std::unique_ptr<std::byte[]>>
       copies;               // matrices whose file offset is not aligned to their element
   matrix embedding;         // [V, M]
@@ -95,6 +95,6 @@ struct model_weights {
 
 // errc::bad_model names a missing tensor, or a misshaped one with both shapes; errc::unsupported a dtype.
 // Unknown tensors are tolerated.
-result<model_weights> bind_weights(const model_config& config, checkpoint files);
+result<model_weights> bind_weights(const model_config& config, std::shared_ptr<tensor_source> source);
 
 }  // namespace weir::engine::model

@@ -19,7 +19,8 @@ kimi_linear<A>::kimi_linear(std::shared_ptr<const loaded_model> model, const run
     : model_(std::move(model)),
       config_(model_->config),
       options_(config),
-      table_(table),
+      backend_(table),
+      table_(config.times != nullptr ? kernels::make_timed_table(table) : table),
       pool_(config.compute_threads),
       memory_(config_, options_) {}
 
@@ -44,6 +45,7 @@ void kimi_linear<A>::norm_rows(const A* x, const std::vector<float>& weight, A* 
 
 template <class A>
 void kimi_linear<A>::run(const batch& work) {
+  const kernels::timing_scope<A> scope(backend_, options_.times);
   const std::int32_t rows = work.row_count();
   const std::int64_t cells = static_cast<std::int64_t>(rows) * config_.hidden_size;
   const kernels::context plain{&pool_, nullptr, 0};

@@ -69,7 +69,8 @@ class kimi_linear final : public model_runner {
   std::shared_ptr<const loaded_model> model_;
   const model::model_config& config_;
   runner_config options_;
-  kernels::kernel_table<A> table_;
+  kernels::kernel_table<A> backend_;
+  kernels::kernel_table<A> table_;  // the backend's, or in front of it one that notes times
   kernels::thread_pool pool_;
   pool_memory<A> memory_;
   scratch<std::byte> workspace_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/model/checkpoint.hpp"
 #include "engine/runner/kimi_linear.hpp"
 
 namespace weir::engine::runner {
@@ -22,7 +23,7 @@ result<std::shared_ptr<const loaded_model>> load_model(const std::filesystem::pa
   if (!config) return std::unexpected(config.error());
   auto files = model::checkpoint::open(dir);
   if (!files) return std::unexpected(files.error());
-  auto weights = model::bind_weights(*config, std::move(*files));
+  auto weights = model::bind_weights(*config, std::make_shared<model::checkpoint>(std::move(*files)));
   if (!weights) return std::unexpected(weights.error());
   return std::make_shared<const loaded_model>(loaded_model{std::move(*config), std::move(*weights)});
 }

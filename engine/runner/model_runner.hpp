@@ -12,6 +12,7 @@
 #include "engine/model/weights.hpp"
 #include "engine/result.hpp"
 #include "engine/runner/batch.hpp"
+#include "kernels/timing.hpp"
 
 namespace weir::engine::runner {
 
@@ -34,6 +35,7 @@ struct runner_config {
   double latent_norm_eps =
       k_latent_norm_eps;  // the last two are set otherwise only to measure what they matter
   double l2_norm_eps = k_l2_norm_eps;
+  kernels::op_times* times = nullptr;  // where run() notes what its operations took; outlives the runner
 };
 
 // How the one pool is carved. A slab takes one state, or slab_pages pages: the state's size rounded up to

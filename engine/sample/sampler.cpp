@@ -172,9 +172,28 @@ std::int32_t sampler::draw() {
   return candidates_.back().token;
 }
 
-token_event sampler::next(std::span<const double> logits) {
+// A NaN is never drawn, an infinitely unlikely token may be.
+void sampler::keep(const token_mask& allowed) {
+  for (std::size_t token = 0; token < adjusted_.size(); ++token) {
+    if (!contains(allowed, static_cast<std::int32_t>(token))) {
+      adjusted_[token] = std::numeric_limits<double>::quiet_NaN();
+    }
+  }
+}
+
+token_event sampler::next(std::span<const double> logits, const token_mask* allowed) {
   adjust(logits);
+  if (allowed != nullptr) keep(*allowed);
   token_event event{draw(), 0.0F, {}};
+  if (allowed != nullptr && !contains(*allowed, event.token)) {
+    const auto count = static_cast<std::int32_t>(logits.size());
+    for (std::int32_t token = 0; token < count; ++token) {
+      if (contains(*allowed, token)) {
+        event.token = token;
+        break;
+      }
+    }
+  }
   ++drawn_;
   if (params_.top_logprobs >= 0) report(logits, params_.top_logprobs, event);
   ++generated_[event.token];

@@ -1,8 +1,7 @@
 // Logits to tokens for one sequence, exactly as sampling_params says. Order: log-probabilities of the model's
-// own distribution; then logit_bias and penalties; then argmax, or temperature, top_k, top_p of what that
-// left, min_p and one draw.
-// Deterministic on every platform: the draw is a function of the seed and the token's index. One sequence,
-// one thread.
+// own distribution; then logit_bias and penalties; then what a constraint does not allow is out; then argmax,
+// or temperature, top_k, top_p of what that left, min_p and one draw. Deterministic on every platform: the
+// draw is a function of the seed and the token's index. One sequence, one thread.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +24,9 @@ class sampler final {
   explicit sampler(sampling_params params) : params_(std::move(params)) {}
 
   // Picks the next token from `logits` [V] and counts it for the penalties. A NaN logit is never picked,
-  // unless all are (then token 0).
-  token_event next(std::span<const double> logits);
+  // unless all are (then token 0). Of `allowed`, where there is one, always a member, if it has any: the
+  // first where all of them are NaN.
+  token_event next(std::span<const double> logits, const token_mask* allowed = nullptr);
 
  private:
   struct candidate {
@@ -35,6 +35,7 @@ class sampler final {
   };
 
   void adjust(std::span<const double> logits);
+  void keep(const token_mask& allowed);
   std::int32_t draw();
   void keep_nucleus();
 

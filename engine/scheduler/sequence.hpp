@@ -11,6 +11,7 @@
 
 #include "engine/cache/prefix_cache.hpp"
 #include "engine/engine.hpp"
+#include "engine/sample/guide.hpp"
 #include "engine/sample/sampler.hpp"
 
 namespace weir::engine::scheduler {
@@ -26,6 +27,7 @@ struct sequence {
       : id(the_id),
         sink(std::move(the_sink)),
         sampler(std::move(request.sampling)),
+        guide(request.constraint),
         tokens(std::move(request.prompt)),
         prompt_count(static_cast<std::int32_t>(tokens.size())),
         max_new_tokens(request.max_new_tokens),
@@ -45,6 +47,7 @@ struct sequence {
   sequence_id id;
   std::shared_ptr<event_sink> sink;
   sample::sampler sampler;
+  sample::guide guide;
   std::vector<std::int32_t> tokens;  // prompt, then what was generated
   std::int32_t prompt_count;
   std::int32_t max_new_tokens;

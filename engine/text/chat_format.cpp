@@ -36,6 +36,10 @@ class kimi_format final : public chat_format {
 
   const std::vector<std::int32_t>& stop_tokens() const noexcept override { return stop_tokens_; }
   std::unique_ptr<chat_parser> make_parser(bool) const override { return make_kimi_parser(tok_, markup_); }
+  std::optional<call_markup> calls() const override {
+    return call_markup{markup_.section_begin, markup_.section_end, markup_.call_begin, markup_.argument_begin,
+                       markup_.call_end};
+  }
 
  private:
   void open(std::int32_t opener, std::string_view name, prompt_segments& out) const {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -116,6 +117,16 @@ class prompt_renderer {
   virtual result<prompt_segments> segments(const chat_prompt& prompt) const = 0;
 };
 
+// Special tokens around an answer's calls of functions:
+//   section_begin { call_begin "functions." NAME ":" INDEX argument_begin ARGUMENTS call_end } section_end
+struct call_markup {
+  std::int32_t section_begin;
+  std::int32_t section_end;
+  std::int32_t call_begin;
+  std::int32_t argument_begin;
+  std::int32_t call_end;
+};
+
 // A renderer whose answers can be parsed too: what the embedded engine needs.
 class chat_format : public prompt_renderer {
  public:
@@ -129,6 +140,9 @@ class chat_format : public prompt_renderer {
   virtual const std::vector<std::int32_t>& stop_tokens() const noexcept = 0;  // end of the assistant's turn
   // `thinking` as in the prompt that is answered.
   virtual std::unique_ptr<chat_parser> make_parser(bool thinking) const = 0;
+
+  // Nothing where answers are no plain text with calls of this form: then they cannot be bound to anything.
+  virtual std::optional<call_markup> calls() const { return std::nullopt; }
 };
 
 }  // namespace weir::engine::text

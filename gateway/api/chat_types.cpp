@@ -245,6 +245,7 @@ result<chat_request> parse_chat_request(const std::string& body) {
   read_promises(in, out.prompt);
   read_output_format(in);
   read_logprobs(in, out.options);
+  if (in.ok()) out.answer = read_answer_form(in);
   if (!in.ok()) return std::unexpected(*in.first_error());
   return out;
 }

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "engine/text/chat_format.hpp"
+#include "gateway/api/answer_form.hpp"
 #include "gateway/api/options.hpp"
 
 namespace weir::gateway::api {
@@ -18,6 +19,7 @@ inline constexpr std::size_t k_parts_max = 4096;          // content parts of on
 struct chat_request {
   generation_options options;
   engine::text::chat_prompt prompt;
+  std::optional<answer_form> answer;  // what it is bound to, if anything
 };
 
 result<chat_request> parse_chat_request(const std::string& body);

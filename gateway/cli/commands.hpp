@@ -19,7 +19,6 @@ inline constexpr int k_streams_cut = 3;  // a drain ended with requests still ru
 void add_serve(CLI::App& app, command& chosen);
 void add_chat(CLI::App& app, command& chosen);
 void add_model(CLI::App& app, command& chosen);
-void add_model_plan(CLI::App& model, command& chosen);  // within add_model's
 void add_keys(CLI::App& app, command& chosen);
 void add_explain(CLI::App& app, command& chosen);
 void add_costs(CLI::App& app, command& chosen);

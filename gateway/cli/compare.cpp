@@ -26,6 +26,7 @@ namespace {
 using policy::comparison::pair;
 
 constexpr std::size_t k_page_pairs = 1000;
+constexpr std::size_t k_pairs_max = 1'000'000;  // of a server that never says where its list ends
 
 struct compare_options {
   admin_address at;
@@ -84,6 +85,10 @@ std::expected<std::vector<pair>, admin_failure> ask_server(const compare_options
     const bool ends = page && (page->next.empty() || seen.insert(page->next).second);
     if (!ends) return std::unexpected(admin_failure{k_failed, "an answer that is not weir's"});
     for (auto& one : page->pairs) out.push_back(std::move(one));
+    if (out.size() > k_pairs_max) {
+      return std::unexpected(admin_failure{
+          k_failed, fmt::format("more than {} pairs; narrow them with --since or --model", k_pairs_max)});
+    }
     cursor = std::move(page->next);
   } while (!cursor.empty());
   return out;
@@ -106,6 +111,16 @@ bool write_private(const std::filesystem::path& file, const std::string& text) {
   return ::close(made) == 0 && done == text.size();
 }
 
+std::string no_pairs(const compare_options& options) {
+  std::string which;
+  if (!options.model.empty()) which += " of model " + engine::text::printable(options.model);
+  if (!options.since.empty()) which += " since " + options.since;
+  return fmt::format(
+      "There are no pairs{} yet. They come from shadow.copies in the configuration, of requests of keys with "
+      "shadow: true;\nweir_shadow_dropped_total in /metrics says why requests were not copied.\n",
+      which);
+}
+
 int compare(const compare_options& options) {
   const auto since_s = to_since(options.since);
   if (!since_s) return fail("--since: expected 24h, 30m, 7d or a Unix time", k_bad_config);
@@ -120,8 +135,7 @@ int compare(const compare_options& options) {
   } else {
     std::string text;
     for (const auto& one : all) text += (text.empty() ? "" : "\n") + shadow::to_text(one);
-    if (text.empty())
-      text = "There are no pairs: set shadow.copies, and shadow: true on keys that allow it.\n";
+    if (text.empty()) text = no_pairs(options);
     std::fputs(text.c_str(), stdout);
   }
   if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) return fail("standard output takes nothing");

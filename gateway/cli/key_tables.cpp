@@ -26,6 +26,16 @@ std::string number(element of, std::string_view key) {
   return engine::text::printable(simdjson::minify(value));
 }
 
+// In plain decimals, of which no more than say something.
+std::string usd(element of, std::string_view key) {
+  double value = 0;
+  if (of[key].get(value)) return number(of, key);
+  auto out = fmt::format("{:.9f}", value);
+  out.erase(out.find_last_not_of('0') + 1);
+  if (out.back() == '.') out.pop_back();
+  return out;
+}
+
 bool flag(element of, std::string_view key) {
   bool out = false;
   return !of[key].get(out) && out;
@@ -79,9 +89,9 @@ void print_usage(element usage) {
   for (const auto* name : {"day", "month"}) {
     element window;
     if (usage[name].get(window) || window.is_null()) continue;
-    const auto limit = number(window, "limit_usd");
+    const auto limit = usd(window, "limit_usd");
     fmt::print("{:<18} {}: ${} spent, ${} reserved{}, resets in {} s\n", name, text(window, "window"),
-               number(window, "spent_usd"), number(window, "reserved_usd"),
+               usd(window, "spent_usd"), usd(window, "reserved_usd"),
                limit == "-" ? std::string() : fmt::format(" of ${}", limit), number(window, "resets_in_s"));
   }
 }

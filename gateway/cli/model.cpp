@@ -5,6 +5,7 @@
 
 #include "engine/eval/eval.hpp"
 #include "gateway/cli/commands.hpp"
+#include "gateway/cli/model_commands.hpp"
 
 namespace weir::gateway::cli {
 
@@ -67,6 +68,9 @@ int evaluate(eval_arguments arguments) {
 void add_model(CLI::App& app, command& chosen) {
   auto* model = app.add_subcommand("model", "Checkpoints of the embedded engine");
   model->require_subcommand(1);
+  add_model_synth(*model, chosen);
+  add_model_bench(*model, chosen);
+  add_model_plan(*model, chosen);
   auto arguments = std::make_shared<eval_arguments>();
   auto& options = arguments->options;
   options.compute_threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
@@ -83,7 +87,6 @@ void add_model(CLI::App& app, command& chosen) {
   eval->add_flag("--json", arguments->json, "One JSON object instead of text");
   eval->footer("Exit code 1 when an error is over the tolerance or a token differs.");
   eval->callback([arguments, &chosen] { chosen = [arguments] { return evaluate(*arguments); }; });
-  add_model_plan(*model, chosen);
 }
 
 }  // namespace weir::gateway::cli

@@ -2,8 +2,9 @@
 
 #include <cstdio>
 
+#include "engine/model/mapped_file.hpp"
 #include "engine/plan/memory_plan.hpp"
-#include "gateway/cli/commands.hpp"
+#include "gateway/cli/model_commands.hpp"
 
 namespace weir::gateway::cli {
 
@@ -16,14 +17,14 @@ constexpr std::int64_t k_contexts[] = {4'096, 32'768, 131'072, 1'048'576};
 
 constexpr const char* k_footer =
     R"(Looks at one GPU of a tensor-parallel replica: weights and KDA states are split, MLA latents are on
-each. The folder needs its config.json alone. Exit code 1 when what was asked for does not fit.
+each. No weight is read. Exit code 1 when what was asked for does not fit.
 
 Examples:
-  weir model plan -m configs/models/kimi-k3 --gpus 8 --memory 288GB --sequences 16 --context 131072
-  weir model plan -m configs/models/kimi-linear-48b-a3b --memory 141GB --kept 64)";
+  weir model plan -c configs/models/kimi-k3.json --gpus 8 --memory 288GB --sequences 16 --context 131072
+  weir model plan -c configs/models/kimi-linear-48b-a3b.json --memory 141GB --kept 64)";
 
 struct plan_arguments {
-  std::filesystem::path model_dir;
+  std::filesystem::path config_file;
   plan::plan_request request{.memory_bytes = 80'000'000'000, .runtime_bytes = 4'000'000'000};
   std::string latent = "bf16";
   std::string state = "f32";
@@ -79,7 +80,12 @@ void print_text(const engine::model::model_config& config, const plan_arguments&
 }
 
 int make(plan_arguments arguments) {
-  const auto config = engine::model::load_model_config(arguments.model_dir);
+  const auto text = engine::model::read_file(arguments.config_file, engine::model::k_config_bytes_max);
+  if (!text) {
+    fmt::print(stderr, "weir model plan: {}\n", text.error().detail);
+    return k_failed;
+  }
+  const auto config = engine::model::parse_model_config(*text);
   if (!config) {
     fmt::print(stderr, "weir model plan: {}\n", config.error().detail);
     return k_failed;
@@ -107,7 +113,7 @@ void add_model_plan(CLI::App& model, command& chosen) {
   auto arguments = std::make_shared<plan_arguments>();
   auto& request = arguments->request;
   auto* app = model.add_subcommand("plan", "What of a model fits a replica's memory, before loading it");
-  app->add_option("-m,--model", arguments->model_dir, "Folder with the model's config.json")->required();
+  app->add_option("-c,--config", arguments->config_file, "The model's config.json")->required();
   app->add_option("--gpus", request.gpus, "GPUs of the replica")->capture_default_str();
   app->add_option("--memory", request.memory_bytes, "Memory of one GPU, as 80GB or 80GiB")
       ->transform(CLI::AsSizeValue(true))

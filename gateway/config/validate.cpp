@@ -56,10 +56,11 @@ class checker {
     if (const auto wrong = auth::fault_of_name(name); !wrong.empty()) fail(at, key, std::string(wrong));
   }
 
-  void check_file(const std::filesystem::path& path, mark at, const std::string& key) {
+  void check_file(const std::filesystem::path& path, mark at, const std::string& key,
+                  std::string_view remedy = {}) {
     std::error_code ec;
     if (check_files_ && !path.empty() && !std::filesystem::exists(path, ec)) {
-      fail(at, key, fmt::format("{} does not exist", path.string()));
+      fail(at, key, fmt::format("{} does not exist{}", path.string(), remedy));
     }
   }
 
@@ -295,8 +296,10 @@ class checker {
     }
     check_ledger_dir();
     check_admin_hosts();
-    check_file(auth.secret_file, auth.at, "auth.secret_file");
-    check_file(config_.admin_access.key_file, config_.admin_access.at, "admin.key_file");
+    check_file(auth.secret_file, auth.at, "auth.secret_file",
+               "; 'weir keys new --secret-file FILE' makes it with the first key");
+    check_file(config_.admin_access.key_file, config_.admin_access.at, "admin.key_file",
+               "; 'weir keys admin-key --file FILE' makes it");
     check_tenants();
     std::set<std::string> names;
     std::map<std::string, std::string> digests;

@@ -38,8 +38,8 @@ void take_load(const ledger::traffic_summary& seen, const ledger::traffic_counts
   const std::int64_t seen_s = std::max(seen.until_s - seen.since_s, k_hour_s);
   const double mean = static_cast<double>(all.requests) * k_hour / static_cast<double>(seen_s);
   out.requests_per_hour = mean;
-  said.push_back(fmt::format("{} requests in {} hours", grouped(all.requests),
-                             in_count(static_cast<double>(seen_s) / k_hour)));
+  said.push_back(fmt::format("{} requests in {} hour{}", grouped(all.requests),
+                             in_count(static_cast<double>(seen_s) / k_hour), seen_s == k_hour_s ? "" : "s"));
   if (seen_s < k_peak_needs_s) {
     said.push_back("less than a day: no peak is taken from it, and the mean may mislead");
     return;

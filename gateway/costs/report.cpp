@@ -68,8 +68,8 @@ std::vector<section> sections(const report& r) {
 }
 
 std::string to_text(const report& r) {
-  std::string text = fmt::format("{}\nUSD; a month has {} hours; amounts are rounded half up.\n\n",
-                                 shown(r.source), k_hours_per_month);
+  std::string text = fmt::format("{}\nUSD; a month has {} hours; amounts are rounded half up.\n\n{}\n\n",
+                                 shown(r.source), k_hours_per_month, shown(verdict(r.in, r.out)));
   text += fmt::format("{:<27}{:>25}{:>26}\n", "COST", shown(r.in.self_host.name, k_name_bytes_max),
                       shown(r.in.api.name, k_name_bytes_max));
   for (const auto& row : amount_rows(r.out)) {
@@ -82,7 +82,6 @@ std::string to_text(const report& r) {
     for (const auto& l : s.lines) text += fmt::format("  {:<{}}  {}\n", l.label, width, shown(l.text));
   }
   if (const auto chart = text_chart(r); !chart.empty()) text += '\n' + chart;
-  text += '\n' + shown(verdict(r.in, r.out)) + '\n';
   return text;
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <limits>
 
 namespace weir::gateway::costs {
 
@@ -76,6 +77,7 @@ std::string grouped(std::int64_t number) {
 }
 
 std::string in_cents(usd_nano amount) {
+  if (amount == std::numeric_limits<usd_nano>::max()) return "over $9,223,372,036";
   const auto cents = to_cents(amount);
   return fmt::format("${}.{:02}", grouped(cents / 100), cents % 100);
 }
@@ -148,7 +150,8 @@ std::string verdict(const inputs& in, const outcome& out) {
   switch (out.what) {
     case answer::api_inputs_missing:
       return fmt::format(
-          "USE THE API: {} input{} missing, each named in this report, and nothing is bought on a guess.{}",
+          "UNDECIDED, so stay with the API: {} input{} missing, each named in this report, and nothing is "
+          "bought on a guess.{}",
           out.missing.size(), out.missing.size() == 1 ? " is" : "s are", for_what_may_leave(out));
     case answer::api_no_traffic:
       return "USE THE API: there is no traffic, and machines cost the same without it." +

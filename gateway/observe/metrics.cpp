@@ -140,21 +140,21 @@ void metrics::add_route_counters() {
     const auto kind = static_cast<policy::failover::failure_kind>(i);
     route_.failures[i] = &failed.Add({{"kind", std::string(policy::failover::to_text(kind))}});
   }
-  route_.retries = &prometheus::BuildCounter()
-                        .Name("weir_request_retries_total")
-                        .Help("Attempts behind the first, at another target")
-                        .Register(*registry_)
-                        .Add({});
-  route_.hedges = &prometheus::BuildCounter()
-                       .Name("weir_request_hedges_total")
-                       .Help("Attempts beside the first, which had no content yet")
-                       .Register(*registry_)
-                       .Add({});
-  route_.hedges_won = &prometheus::BuildCounter()
-                           .Name("weir_request_hedges_won_total")
-                           .Help("Attempts beside the first that had content before it")
-                           .Register(*registry_)
-                           .Add({});
+  const auto counter = [this](std::string_view name, std::string_view help) {
+    return &prometheus::BuildCounter()
+                .Name(std::string(name))
+                .Help(std::string(help))
+                .Register(*registry_)
+                .Add({});
+  };
+  route_.retries = counter("weir_request_retries_total", "Attempts behind the first, at another target");
+  route_.hedges = counter("weir_request_hedges_total", "Attempts beside the first, which had no content yet");
+  route_.hedges_won =
+      counter("weir_request_hedges_won_total", "Attempts beside the first that had content before it");
+  route_.retries_denied = counter("weir_request_retries_denied_total",
+                                  "Requests that ended since failover.retry_percent was used up");
+  route_.hedges_denied = counter("weir_request_hedges_denied_total",
+                                 "Requests that waited on since failover.hedge_percent was used up");
   const prometheus::Histogram::BucketBoundaries decision_s{1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3,
                                                            2e-3, 5e-3, 1e-2, 2e-2, 5e-2, 0.1,  0.5};
   route_.decision_s = &prometheus::BuildHistogram()

@@ -100,17 +100,11 @@ void request_probe::end_trace(int status) {
   trace_.ended(std::move(name), outcome_);
 }
 
-// A whole answer shows its tokens at once: only its errors and attempts are judged.
-bool request_probe::in_time(double duration_s) const {
-  if (first_token_s_ < 0) return true;
-  if (traffic_terms_.ttft_s > 0 && first_token_s_ > traffic_terms_.ttft_s) return false;
-  if (traffic_terms_.itl_s <= 0) return true;
-  return per_token_s(duration_s) <= traffic_terms_.itl_s;
-}
-
 void request_probe::count_traffic(int status, double duration_s) const {
   const bool left = status == k_client_closed_status;
   const bool failed = !left && (status >= 400 || !outcome_.empty());
+  // A whole answer shows its tokens at once: only its errors and attempts are judged.
+  const bool in_time = contract_.is_met(first_token_s_, per_token_s(duration_s));
   const bool cache_known = cached_tokens_ >= 0;
   const std::int64_t now_s =
       std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
@@ -118,10 +112,10 @@ void request_probe::count_traffic(int status, double duration_s) const {
   traffic_->add(model_, target_,
                 {.hosted = hosted_,
                  .requests = 1,
-                 .accepted = !left && !failed && attempts_ == 1 && in_time(duration_s) ? 1 : 0,
+                 .accepted = !left && !failed && attempts_ == 1 && in_time ? 1 : 0,
                  .failed = failed ? 1 : 0,
                  .retried = attempts_ > 1 ? 1 : 0,
-                 .local_only = traffic_terms_.local_only ? 1 : 0,
+                 .local_only = local_only_ ? 1 : 0,
                  .prompt_tokens = prompt_tokens_,
                  .known_tokens = cache_known ? prompt_tokens_ : 0,
                  .cached_tokens = cache_known ? std::min(cached_tokens_, prompt_tokens_) : 0,
@@ -168,6 +162,8 @@ request_probe::~request_probe() {
     append_text(line, value);
   }
   if (attempts_ > 1) line += fmt::format(R"(,"attempts":{})", attempts_);
+  if (hedged_) line += R"(,"hedged":true)";
+  if (retry_denied_) line += R"(,"retry_denied":true)";
   line += fmt::format(R"(,"duration_ms":{:.1f})", duration_s * 1e3);
   if (first_token_s_ >= 0) line += fmt::format(R"(,"ttft_ms":{:.1f})", first_token_s_ * 1e3);
   if (overhead_s_ >= 0) line += fmt::format(R"(,"overhead_ms":{:.3f})", overhead_s_ * 1e3);

@@ -11,6 +11,7 @@
 #include "gateway/observe/metrics.hpp"
 #include "gateway/observe/traffic_meter.hpp"
 #include "gateway/trace/request_trace.hpp"
+#include "policy/score.hpp"
 
 namespace weir::gateway::observe {
 
@@ -54,6 +55,8 @@ class request_probe final {
     predicted_ttft_s_ = ttft_s;
   }
   void set_attempts(int count) { attempts_ = count; }
+  void set_hedged() { hedged_ = true; }              // a second target was asked beside the first
+  void set_retry_denied() { retry_denied_ = true; }  // there was no budget for a further attempt
   void set_estimated() { estimated_ = true; }  // set aside by the prompt's bytes, for want of a tokenizer
   void set_cached(std::int64_t tokens) { cached_tokens_ = tokens; }  // -1: the target does not say
   void set_outcome(std::string_view code) { outcome_ = code; }       // an error code, a constant
@@ -61,21 +64,17 @@ class request_probe final {
   void first_token();
 
   // From here on the request counts as traffic of its model, whoever answers it. The meter outlives the
-  // probe. A result is in time within these bounds; 0: none.
-  struct traffic_terms {
-    double ttft_s = 0;
-    double itl_s = 0;  // mean of the answer
-    bool local_only = false;
-  };
-  void set_traffic(traffic_meter& meter, const traffic_terms& terms) {
+  // probe.
+  void set_traffic(traffic_meter& meter, bool local_only) {
     traffic_ = &meter;
-    traffic_terms_ = terms;
+    local_only_ = local_only;
   }
+  // What its result must keep to, to count as accepted.
+  void set_contract(const policy::latency_contract& contract) { contract_ = contract; }
   void set_hosted(bool is_hosted) { hosted_ = is_hosted; }
   void set_charge(std::int64_t usd_nano) { charge_ = usd_nano; }  // at the target's prices
 
  private:
-  bool in_time(double duration_s) const;
   void count_traffic(int status, double duration_s) const;
 
   double seconds_since_start() const;
@@ -108,8 +107,11 @@ class request_probe final {
   int attempts_ = 0;      // targets that were tried
   bool unpriced_ = false;
   bool estimated_ = false;
+  bool hedged_ = false;
+  bool retry_denied_ = false;
   traffic_meter* traffic_ = nullptr;  // null: no traffic
-  traffic_terms traffic_terms_;
+  bool local_only_ = false;
+  policy::latency_contract contract_;
   bool hosted_ = false;
   std::int64_t charge_ = 0;
 };

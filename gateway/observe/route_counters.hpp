@@ -31,9 +31,11 @@ struct route_counters {
   prometheus::Gauge* waiting = nullptr;             // those that do now
   std::array<prometheus::Counter*, k_shed_why.size()> shed{};                      // refused because of those
   std::array<prometheus::Counter*, policy::failover::k_failure_kinds> failures{};  // of attempts, by kind
-  prometheus::Counter* retries = nullptr;       // attempts behind the first
-  prometheus::Counter* hedges = nullptr;        // attempts beside the first
-  prometheus::Counter* hedges_won = nullptr;    // that had the first content
+  prometheus::Counter* retries = nullptr;         // attempts behind the first
+  prometheus::Counter* hedges = nullptr;          // attempts beside the first
+  prometheus::Counter* hedges_won = nullptr;      // that had the first content
+  prometheus::Counter* retries_denied = nullptr;  // by their budgets
+  prometheus::Counter* hedges_denied = nullptr;
   prometheus::Histogram* decision_s = nullptr;  // identifying the prompt, look-up and choice
 };
 

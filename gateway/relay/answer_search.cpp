@@ -104,8 +104,10 @@ task<std::expected<answer, refusal>> answer_search::run() {
     } else if (act.what == step::wait) {
       act = co_await pause(act.wake_ns);
     } else if (act.what == step::forward) {
+      count_denied();
       co_return take_winner(act.attempt);
     } else if (act.what == step::end) {
+      count_denied();
       co_return std::unexpected(conclude(act.how));
     } else {
       co_return std::unexpected(refusal{{errc::internal, "an attempt went astray", {}}, {}});
@@ -147,8 +149,17 @@ void answer_search::show(const route::attempt& at) {
   probe.set_target(std::string(at.choice().name));
   probe.set_predicted_reuse(at.choice().prefix.reusable_tokens);
   probe.set_decision(policy::to_text(at.choice().prefix.from), at.choice().ttft_s);
+  probe.set_contract(at.contract());
   probe.set_provider(at.target().provider());
   probe.set_hosted(router_.targets()[at.target_index()].state->hosted());
+}
+
+void answer_search::count_denied() const {
+  const auto& counters = request_.context.state.metrics.route();
+  if (plan_.hedge_denied()) counters.hedges_denied->Increment();
+  if (!plan_.retry_denied()) return;
+  counters.retries_denied->Increment();
+  request_.context.probe.set_retry_denied();
 }
 
 answer answer_search::take_winner(int id) {
@@ -195,6 +206,7 @@ task<bool> answer_search::follow() {
     act = co_await pick(*beside_);
     if (act.what != step::wait || act.attempt == policy::failover::k_no_attempt) continue;
     request_.context.state.metrics.route().hedges->Increment();
+    request_.context.probe.set_hedged();
     act = co_await try_target(*beside_);
   }
   co_return decides(act);

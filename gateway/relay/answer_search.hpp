@@ -73,6 +73,7 @@ class answer_search final {
   void show(const route::attempt& at);
   action failed(course_state& on, upstream::attempt_failure failure);
   answer take_winner(int id);
+  void count_denied() const;  // attempts for which the budgets had nothing left
   refusal conclude(const policy::failover::outcome& how) const;
   refusal conclude_answered(policy::failover::client_reply reply) const;
 

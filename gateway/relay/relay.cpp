@@ -213,11 +213,8 @@ task<void> relay_admitted(api::request_context& context, std::shared_ptr<const a
     co_await refuse(context, taken.error(), ticket.headers());
     co_return;
   }
-  const auto& contract = entry.router->terms().how.contract;
   context.probe.set_traffic(context.state.keys.traffic,
-                            {.ttft_s = contract.ttft_s,
-                             .itl_s = contract.itl_s,
-                             .local_only = context.caller.terms->residency == auth::residency::local_only});
+                            context.caller.terms->residency == auth::residency::local_only);
   // With a budget an answer is no longer than what was set aside for it.
   const bool bounded = ticket.has_budget() && !call->output_bounded;
   const placed_request request{.context = context,

@@ -75,11 +75,9 @@ void attempt::tell_outcome(bool whole, const api::token_usage& usage, double itl
   if (std::exchange(told_, true)) return;
   const auto& c = choice();
   const double ttft_s = first_ ? std::chrono::duration<double>(*first_ - begun_).count() : -1;
-  const bool in_time = contract_.ttft_s <= 0 || ttft_s <= contract_.ttft_s;
-  const bool in_pace = contract_.itl_s <= 0 || itl_s <= contract_.itl_s;
   const policy::result_seen seen{.of = policy::class_of(static_cast<std::int64_t>(prompt_->keys.tokens)),
                                  .whole = whole,
-                                 .within_contract = whole && in_time && in_pace,
+                                 .within_contract = whole && contract_.is_met(ttft_s, itl_s),
                                  .predicted = c.contract_probability,
                                  .cost_usd = c.cost_usd};
   router_->targets_[target_].state->result(seen, usage, now_s());

@@ -88,6 +88,8 @@ class attempt final {
   std::size_t target_index() const noexcept { return target_; }
   std::chrono::steady_clock::time_point begun() const noexcept { return begun_; }
   const policy::candidate& choice() const noexcept { return made_.candidates[target_]; }
+  // The model's, or that of the rule which it fell under.
+  const policy::latency_contract& contract() const noexcept { return contract_; }
   // What the request's body tells the target besides what the client wrote.
   std::span<const api::body_member> members() const noexcept { return members_; }
 

@@ -157,7 +157,10 @@ std::string side_box(const side& s, bool shadow) {
       s.status, number(s.ttft_ns, k_ns_per_ms, " ms"), number(s.end_to_end_ns, k_ns_per_ms, " ms"),
       number(s.output_tokens, 1, ""),
       s.unpriced ? std::string("no price") : fmt::format("${:.6f}", policy::limits::to_usd(s.price)));
-  const auto text = s.excerpt.empty() ? std::string("<p class=\"dim\">Its text was not kept (keep_text).</p>")
+  const std::string_view none = s.end == policy::comparison::side_end::ok
+                                    ? "Its text was not kept (keep_text)."
+                                    : "It gave no whole answer.";
+  const auto text = s.excerpt.empty() ? fmt::format("<p class=\"dim\">{}</p>", none)
                                       : fmt::format("<pre>{}</pre>", escaped(s.excerpt));
   return fmt::format("<div><span class=\"win {}\">{}</span> <span class=\"dim\">{}</span>{}</div>",
                      shadow ? "b" : "a", escaped(s.target), facts, text);

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <random>
 #include <stdexcept>
 #include <utility>
@@ -14,6 +15,9 @@
 #include "gateway/api/chat_types.hpp"
 #include "gateway/api/completion_types.hpp"
 #include "gateway/api/logprobs_json.hpp"
+#include "gateway/api/responses_writer.hpp"
+#include "gateway/dialects/responses_to_chat.hpp"
+#include "gateway/upstream/answer_constraints.hpp"
 #include "gateway/upstream/engine_members.hpp"
 #include "gateway/upstream/generation.hpp"
 #include "gateway/upstream/offload.hpp"
@@ -107,12 +111,10 @@ api::answer_identity make_identity(std::string_view prefix, std::string_view mod
   std::array<unsigned char, 24> random{};
   if (RAND_bytes(random.data(), random.size()) != 1)
     throw std::runtime_error("the system's random source failed");
-  api::answer_identity out;
-  out.id = prefix;
+  api::answer_identity out{.id = std::string(prefix)};
   for (const unsigned char byte : random) out.id += k_alphabet[byte & 63];
   out.model = model;
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  out.created_s = std::chrono::duration_cast<std::chrono::seconds>(now).count();
+  out.created_s = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
   return out;
 }
 
@@ -122,6 +124,7 @@ class embedded final : public engine_upstream {
       : name_(std::move(name)),
         engine_(std::move(model.engine)),
         tools_(std::move(model.tools)),
+        constraints_(tools_),
         defaults_(model.defaults) {
     for (std::int32_t id = 0; id < tools_.tokenizer->vocab_size(); ++id) {
       token_bytes_max_ = std::max(token_bytes_max_, tools_.tokenizer->token_bytes(id).size());
@@ -134,7 +137,12 @@ class embedded final : public engine_upstream {
     return {.name = name_,
             .kind = policy::target_kind::engine,
             .context_tokens = engine_->info().context_tokens,
-            .ready = !stopped_};
+            .ready = !stopped_,
+            .endpoints = policy::set_of(policy::endpoint::chat) |
+                         policy::set_of(policy::endpoint::completions) |
+                         policy::set_of(policy::endpoint::responses),
+            .structured_output = constraints_.supported(),
+            .forced_tools = constraints_.supported()};
   }
   engine::engine_stats stats() const noexcept override { return engine_->stats(); }
   const engine::model_info& model() const noexcept override { return engine_->info(); }
@@ -157,19 +165,23 @@ class embedded final : public engine_upstream {
     engine_members terms = read_engine_members(request.members);
     // Whoever does not say whose prefixes it may share shares none.
     if (!terms.scope) terms.scope = fmt::format("request {}", request.request_id);
+    auto identity = make_identity(request.id_prefix, request.call->model);
     if (request.call->kind == api::generation_kind::chat) {
-      auto parsed = api::parse_chat_request(request.call->body);
-      if (!parsed) co_return std::unexpected(parsed.error());
-      parsed->options.max_tokens_unasked = request.output_tokens_max;
-      auto typed = std::make_shared<const api::chat_request>(std::move(*parsed));
-      co_return co_await start_chat(std::move(typed), std::move(terms),
-                                    make_identity(request.id_prefix, request.call->model));
+      co_return co_await start_chat(request.call->body, request.output_tokens_max, std::move(terms),
+                                    std::move(identity), std::nullopt);
+    }
+    if (request.call->kind == api::generation_kind::responses) {
+      auto chat = dialects::responses_to_chat(request.call->body);
+      if (!chat) co_return std::unexpected(chat.error());
+      auto begun = co_await start_chat(chat->body, request.output_tokens_max, std::move(terms),
+                                       std::move(identity), chat->echo);
+      if (!begun) co_return std::unexpected(dialects::as_responses_error(std::move(begun.error())));
+      co_return begun;
     }
     auto parsed = api::parse_completion_request(request.call->body);
     if (!parsed) co_return std::unexpected(parsed.error());
     auto typed = std::make_shared<const api::completion_request>(std::move(*parsed));
-    co_return co_await start_completion(std::move(typed), std::move(terms),
-                                        make_identity(request.id_prefix, request.call->model));
+    co_return co_await start_completion(std::move(typed), std::move(terms), std::move(identity));
   }
 
   struct prepared_prompt {
@@ -179,8 +191,14 @@ class embedded final : public engine_upstream {
   };
   using launched = std::pair<std::unique_ptr<generation>, std::int64_t>;
 
-  task<result<std::unique_ptr<response>>> start_chat(std::shared_ptr<const api::chat_request> request,
-                                                     engine_members terms, api::answer_identity identity) {
+  // With an echo it is the responses API that was asked.
+  task<result<std::unique_ptr<response>>> start_chat(const std::string& body, std::int64_t output_tokens_max,
+                                                     engine_members terms, api::answer_identity identity,
+                                                     std::optional<std::string> echo) {
+    auto parsed = api::parse_chat_request(body);
+    if (!parsed) co_return std::unexpected(parsed.error());
+    parsed->options.max_tokens_unasked = output_tokens_max;
+    const auto request = std::make_shared<const api::chat_request>(std::move(*parsed));
     const std::size_t bytes = text_bytes(request->prompt);
     if (auto fits = check_bytes(bytes, "messages"); !fits) co_return std::unexpected(fits.error());
     const auto chat = tools_.chat;
@@ -192,15 +210,19 @@ class embedded final : public engine_upstream {
       ids = render();
     }
     if (!ids) co_return std::unexpected(to_gateway_error(ids.error()));
+    const auto bound = co_await constraints_.of(request->answer, pool_);
+    if (!bound) co_return std::unexpected(bound.error());
     std::vector<prepared_prompt> prompts;
     prompts.push_back({std::move(*ids), {}, std::move(terms)});
     const auto executor = co_await asio::this_coro::executor;
     text_tools tools = tools_;
     tools.thinking = request->prompt.thinking;
-    auto run = launch(request->options, std::move(prompts), "messages", std::move(tools), executor);
+    auto run = launch(request->options, std::move(prompts), "messages", std::move(tools), executor, *bound);
     if (!run) co_return std::unexpected(run.error());
     const int choices = run->first->choice_count();
-    auto writer = api::make_chat_writer(std::move(identity), choices, mode_of(request->options));
+    auto writer =
+        echo ? api::make_responses_writer(std::move(identity), std::move(*echo), request->options.stream)
+             : api::make_chat_writer(std::move(identity), choices, mode_of(request->options));
     co_return std::make_unique<engine_response>(std::move(run->first), std::move(writer), run->second,
                                                 request->options);
   }
@@ -312,7 +334,8 @@ class embedded final : public engine_upstream {
 
   // Checks everything first, so that a refused request never ran a part of itself.
   result<launched> launch(const api::generation_options& options, std::vector<prepared_prompt> prompts,
-                          std::string_view param, text_tools tools, io_executor executor) {
+                          std::string_view param, text_tools tools, io_executor executor,
+                          const std::shared_ptr<const engine::token_constraint>& constraint = nullptr) {
     auto sampling = sampling_of(options);
     if (auto ok = engine::check(sampling, engine_->info().vocab_size); !ok) {
       return fail(errc::bad_request, ok.error().detail);
@@ -334,6 +357,7 @@ class embedded final : public engine_upstream {
         request.max_new_tokens = *output;
         request.sampling = sampling;
         if (tools.chat) request.stop_tokens = tools.chat->stop_tokens();
+        request.constraint = constraint;
       }
     }
     auto run = std::make_unique<generation>(engine_, std::move(tools), options.stop, executor);
@@ -351,6 +375,7 @@ class embedded final : public engine_upstream {
   std::string name_;
   std::shared_ptr<engine::engine> engine_;
   text_tools tools_;
+  answer_constraints constraints_;
   engine::model::generation_config defaults_;
   std::size_t token_bytes_max_ = 1;
   std::atomic<bool> stopped_ = false;

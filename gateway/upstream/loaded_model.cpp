@@ -13,7 +13,9 @@ engine::result<loaded_model> load_model(const engine::engine_config& config) {
   if (!defaults) return std::unexpected(defaults.error());
   auto engine = engine::engine::open(config);
   if (!engine) return std::unexpected(engine.error());
-  return loaded_model{std::move(*engine), {std::move(*tokenizer), std::move(*chat)}, *defaults};
+  auto words = engine::structure::vocabulary::build(*tokenizer);
+  text_tools tools{std::move(*tokenizer), std::move(*chat), words ? std::move(*words) : nullptr};
+  return loaded_model{std::move(*engine), std::move(tools), *defaults};
 }
 
 }  // namespace weir::gateway::upstream

@@ -7,6 +7,7 @@
 
 #include "engine/engine.hpp"
 #include "engine/model/generation_config.hpp"
+#include "engine/structure/vocabulary.hpp"
 #include "engine/text/chat_format.hpp"
 #include "engine/text/tokenizer.hpp"
 
@@ -16,7 +17,9 @@ namespace weir::gateway::upstream {
 struct text_tools {
   std::shared_ptr<const engine::text::tokenizer> tokenizer;
   std::shared_ptr<const engine::text::chat_format> chat;  // null for plain completions
-  bool thinking = true;  // of the prompt that a chat answers
+  bool thinking = true;                                   // of the prompt that a chat answers
+  std::shared_ptr<const engine::structure::vocabulary>
+      words;  // null where answers cannot be bound to a schema
 };
 
 struct loaded_model {

@@ -53,21 +53,26 @@ HWY_INLINE void packed_tile(const gemm_params<float>& p, std::int64_t row, std::
   const std::uint8_t* codes = static_cast<const std::uint8_t*>(p.b.data) + column * groups * k_group_bytes;
   const std::uint8_t* scales = p.b.scales + column * groups;
   group_vec total[Rows];
+  HWY_UNROLL(4)
   for (int r = 0; r < Rows; ++r) total[r] = hn::Zero(wide);
   for (std::int64_t group = 0; group < groups; ++group) {
     HWY_ALIGN std::int8_t doubled[k_mxfp4_group];
     unpack(codes + group * k_group_bytes, doubled);
     group_vec sum[Rows];
+    HWY_UNROLL(4)
     for (int r = 0; r < Rows; ++r) sum[r] = hn::Zero(wide);
     for (std::int64_t i = 0; i < k_mxfp4_group; i += lanes) {
       const group_vec weight = hn::ConvertTo(wide, hn::PromoteTo(ints, hn::LoadU(bytes, doubled + i)));
+      HWY_UNROLL(4)
       for (int r = 0; r < Rows; ++r) {
         sum[r] = hn::MulAdd(hn::LoadU(wide, a + r * depth + group * k_mxfp4_group + i), weight, sum[r]);
       }
     }
     const group_vec scale = hn::Set(wide, 0.5F * e8m0_to_float(scales[group]));
+    HWY_UNROLL(4)
     for (int r = 0; r < Rows; ++r) total[r] = hn::MulAdd(scale, sum[r], total[r]);
   }
+  HWY_UNROLL(4)
   for (int r = 0; r < Rows; ++r) {
     p.c[(row + r) * p.b.rows + column] = hn::GetLane(hn::SumOfLanes(wide, total[r]));
   }

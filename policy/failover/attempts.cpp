@@ -197,6 +197,7 @@ action attempts::retry(std::int64_t now_ns, bool is_free) noexcept {
   if (is_last || deadline_ns_ - now_ns < terms_.attempt_min_ns) return end_with_last(now_ns);
   const bool is_first = begun_ == unsent_ || is_free;
   if (!is_first && budgets_.retries != nullptr && !budgets_.retries->take(1, now_ns)) {
+    retry_denied_ = true;
     return end_with_last(now_ns);
   }
   phase_ = phase::trying;
@@ -209,7 +210,11 @@ action attempts::hedge(std::int64_t now_ns) noexcept {
   hedged_ = true;
   const int most = std::clamp(terms_.attempts_max, 1, k_attempts_max);
   const bool is_late = deadline_ns_ - now_ns < terms_.attempt_min_ns;
-  if (begun_ >= most || is_late || !budgets_.hedges->take(budgets_.cost, now_ns)) return wait();
+  if (begun_ >= most || is_late) return wait();
+  if (!budgets_.hedges->take(budgets_.cost, now_ns)) {
+    hedge_denied_ = true;
+    return wait();
+  }
   picking_ = pick_for::hedge;
   return {.what = step::pick, .wake_ns = next_wake()};
 }

@@ -110,6 +110,9 @@ class attempts final {
   ending timeout_of(int attempt, std::int64_t now_ns) const noexcept;
 
   int begun() const noexcept { return begun_; }
+  // Whether the budgets alone kept it from a further attempt.
+  bool retry_denied() const noexcept { return retry_denied_; }
+  bool hedge_denied() const noexcept { return hedge_denied_; }
   bool ended() const noexcept { return phase_ == phase::ended; }
 
  private:
@@ -151,6 +154,8 @@ class attempts final {
   int unsent_ = 0;  // of them, refused before they were sent
   int winner_ = k_no_attempt;
   bool hedged_ = false;
+  bool retry_denied_ = false;
+  bool hedge_denied_ = false;
   bool paused_ = false;
   std::int64_t hedge_ns_ = k_never_ns;
   std::int64_t resume_ns_ = k_never_ns;

@@ -5,9 +5,9 @@ import path from 'node:path';
 import {describe, test} from 'node:test';
 
 import {ADMIN_KEY, Admin, run, withAdmin} from './support/admin.js';
-import {NAME, chatBody, relayOf, target, upstreamOf} from './support/relay.js';
+import {NAME, chatBody, relayOf, streamBody, target, upstreamOf} from './support/relay.js';
 import {bearer, folderOf} from './support/routing.js';
-import {chatReply, jsonReply} from './support/upstream.js';
+import {chatEvents, chatReply, jsonReply, sse} from './support/upstream.js';
 
 const K3 = path.join(import.meta.dirname, '../../configs/costs/kimi-k3.yaml');
 
@@ -188,7 +188,7 @@ describe('weir costs --live', {timeout: 120_000}, () => {
     const {inputs: taken, live} = await reportOf(inputs, ...asked);
     assert.deepEqual(taken, SENT);
     assert.equal(live.from, `${weir.admin}, the last 31d, all models`);
-    assert.match(live.taken[0], /^10 requests in 1 hours$/);
+    assert.match(live.taken[0], /^10 requests in 1 hour$/);
     assert.match(live.taken.at(-1), /2 requests, 2 accepted, 0 failed, 0 retried, \$0\.00 at its prices; hit rate 90%/);
 
     const {targets, hours} = await new Admin(weir).call('GET', 'traffic');
@@ -206,6 +206,21 @@ describe('weir costs --live', {timeout: 120_000}, () => {
     assert.equal((await weir.ended).code, 0);
     const after = await reportOf(inputs, '--live', '--ledger-dir', path.join(dir, 'ledger'));
     assert.deepEqual(after.inputs, SENT);
+  });
+
+  test('a result is accepted within what its rule asks, and within what its model asks where no rule speaks', async (t) => {
+    const late = await upstreamOf(t, (_, socket) => setTimeout(() => socket.write(sse(chatEvents(['a', 'b']))), 300));
+    const admin = withAdmin(t, {keys: {a: 't', strict: 't'}});
+    const weir = await relayOf(t, [target(late)], (config) => ({
+      ...admin(config),
+      rules: [{name: 'quick', when: {keys: ['strict']}, ttft_ms: 100}],
+    }));
+    for (const key of ['a', 'a', 'strict']) {
+      const answer = await weir.post('/v1/chat/completions', streamBody(), bearer(key));
+      assert.match(await answer.text(), /\[DONE\]/);
+    }
+    const {targets} = await new Admin(weir).call('GET', 'traffic');
+    assert.deepEqual(targets.map(({requests, accepted}) => [requests, accepted]), [[3, 2]]);
   });
 
   test('queries are strict', async (t) => {

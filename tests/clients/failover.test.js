@@ -14,6 +14,7 @@ import {
   attempts,
   chatBody,
   counts,
+  logLine,
   relayOf,
   streamBody,
   target,
@@ -124,8 +125,11 @@ describe('failover before the first content', {timeout: 240_000}, () => {
   test('retries cost no more than their budget', async (t) => {
     const change = (config) => ({...config, failover: {retry_percent: 0}});
     const {weir, asked} = await pairOf(t, fails(500, {message: 'one'}), {change});
-    assertFailed(await ask(weir, chatBody()), 500);
+    const reply = await ask(weir, chatBody());
+    assertFailed(reply, 500);
     assert.equal(asked.length, 1);
+    assert.deepEqual(await weir.metric(/^weir_request_retries_denied_total/), [1]);
+    assert.equal((await logLine(weir, reply)).retry_denied, true);
   });
 });
 

@@ -72,6 +72,7 @@ describe('hedging', {timeout: 300_000}, () => {
       assert.deepEqual(await hedges(weir), {begun: 1, won: 1, retries: 0});
       const line = await logLine(weir, reply);
       assert.equal(line.attempts, 2);
+      assert.equal(line.hedged, true);
     });
   }
 
@@ -152,6 +153,7 @@ describe('hedging', {timeout: 300_000}, () => {
     const all = 60;
     await Promise.all(Array.from({length: all}, () => ask(weir, streamBody())));
     const {begun} = await hedges(weir);
+    assert.equal(await total(weir, 'weir_request_hedges_denied_total'), all - begun);
     assert.ok(begun > 0 && begun <= all / 10, `${begun} of ${all}`);
     assert.equal(requests.length, all + begun);
   });

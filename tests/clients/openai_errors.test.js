@@ -89,10 +89,11 @@ describe('openai errors', () => {
     ],
     [
       'a JSON schema',
-      () => chat({response_format: {type: 'json_object'}}),
+      () =>
+        chat({response_format: {type: 'json_schema', json_schema: {name: 'x', schema: {type: 'array', contains: {}}}}}),
       OpenAI.BadRequestError,
       400,
-      'unsupported_feature',
+      null,
       'response_format',
     ],
     [

@@ -5,6 +5,7 @@
 
 #include "gateway/api/generation_call.hpp"
 #include "gateway/dialects/chat_fixes.hpp"
+#include "gateway/dialects/responses_to_chat.hpp"
 #include "gateway/dialects/source_json.hpp"
 #include "gateway/dialects/to_chat_request.hpp"
 #include "gateway/dialects/to_messages_request.hpp"
@@ -34,6 +35,13 @@ void to_chat(const std::string& body, dialects::messages_endpoint endpoint) {
   if (back) require(is_json(*back));
 }
 
+void from_responses(const std::string& body) {
+  const auto there = dialects::responses_to_chat(body);
+  if (!there) return require(!there.error().message.empty());
+  require(is_json(there->body));
+  require(is_json("{" + there->echo + "}"));
+}
+
 void fix(const std::string& body, const dialects::chat_fixes& fixes) {
   const auto fixed = dialects::fix_chat_request(body, fixes);
   if (!fixed || !*fixed) return;
@@ -53,6 +61,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                      .thinking = flag ? dialects::thinking_form::budget : dialects::thinking_form::adaptive,
                      .sampling = flag});
   to_chat(body, flag ? dialects::messages_endpoint::count_tokens : dialects::messages_endpoint::messages);
+  from_responses(body);
   fix(body, flag ? dialects::k_moonshot_fixes : dialects::k_vllm_fixes);
   return 0;
 }

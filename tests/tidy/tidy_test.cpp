@@ -180,8 +180,9 @@ TEST_CASE("every source is listed in a build list of its folder") {
 }
 
 TEST_CASE("each folder has a README of one screen") {
-  for (const auto* folder : {"kernels", "engine", "engine/text", "policy", "prefix_index", "gateway",
-                             "gateway/http", "configs", "tests", "tests/clients", "loadtest", "."}) {
+  for (const auto* folder :
+       {"kernels", "engine", "engine/text", "engine/structure", "policy", "prefix_index", "gateway",
+        "gateway/http", "configs", "tests", "tests/clients", "loadtest", "."}) {
     std::ifstream in(k_root / folder / "README.md");
     INFO(folder);
     REQUIRE(in);

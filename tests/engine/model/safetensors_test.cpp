@@ -149,7 +149,8 @@ result<model::model_weights> bind(const tests::random_checkpoint& model) {
   tests::write_checkpoint(model, dir.path());
   auto files = model::checkpoint::open(dir.path());
   REQUIRE(files);
-  return model::bind_weights(*model::load_model_config(dir.path()), std::move(*files));
+  return model::bind_weights(*model::load_model_config(dir.path()),
+                             std::make_shared<model::checkpoint>(std::move(*files)));
 }
 
 std::int64_t parameters_of(const tests::random_checkpoint& model) {

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <numeric>
 
+#include "engine/model/mapped_file.hpp"
 #include "engine/model/model_config.hpp"
 
 namespace {
@@ -13,8 +14,10 @@ using namespace weir::engine;
 using plan::envelope;
 
 model::model_config read(const char* name) {
-  const auto config =
-      model::load_model_config(std::filesystem::path(WEIR_SOURCE_DIR) / "configs/models" / name);
+  const auto text = model::read_file(std::filesystem::path(WEIR_SOURCE_DIR) / "configs/models" / name,
+                                     model::k_config_bytes_max);
+  REQUIRE(text);
+  const auto config = model::parse_model_config(*text);
   INFO((config ? std::string() : config.error().detail));
   REQUIRE(config);
   return *config;
@@ -23,13 +26,13 @@ model::model_config read(const char* name) {
 }  // namespace
 
 TEST_CASE("published models have their published sizes", "[plan]") {
-  const auto linear = read("kimi-linear-48b-a3b");
+  const auto linear = read("kimi-linear-48b-a3b.json");
   CHECK(plan::count_weights(linear).total() == 49'122'681'728);
   CHECK(plan::state_bytes(linear, {}) == 43'417'600);
   CHECK(plan::state_bytes(linear, {.state = 2}) == 22'446'080);
   CHECK(plan::token_bytes(linear, {}) == 8'064);
 
-  const auto k3 = read("kimi-k3");
+  const auto k3 = read("kimi-k3.json");
   // The file pads each KDA layer's 96 decays to 128.
   CHECK(plan::count_weights(k3).total() + 69 * 32 == 2'779'484'478'208);
   CHECK(plan::count_weights(k3).routed == 92LL * 896 * 33'030'144);
@@ -42,7 +45,7 @@ TEST_CASE("published models have their published sizes", "[plan]") {
 }
 
 TEST_CASE("the counted weights are the bundled checkpoint's", "[plan]") {
-  const auto tiny = read("weir-tiny");
+  const auto tiny = read("weir-tiny/config.json");
   const auto file = std::filesystem::path(WEIR_SOURCE_DIR) / "configs/models/weir-tiny/model.safetensors";
   const auto published = static_cast<std::int64_t>(std::filesystem::file_size(file));
   const std::int64_t counted = plan::weight_bytes(tiny);
@@ -51,7 +54,7 @@ TEST_CASE("the counted weights are the bundled checkpoint's", "[plan]") {
 }
 
 TEST_CASE("six envelopes of K3 on eight GPUs add up to the byte", "[plan]") {
-  const auto k3 = read("kimi-k3");
+  const auto k3 = read("kimi-k3.json");
   plan::plan_request request;
   request.gpus = 8;
   request.memory_bytes = 288'000'000'000;
@@ -95,7 +98,7 @@ TEST_CASE("six envelopes of K3 on eight GPUs add up to the byte", "[plan]") {
 }
 
 TEST_CASE("numbers out of range are refused", "[plan]") {
-  const auto tiny = read("weir-tiny");
+  const auto tiny = read("weir-tiny/config.json");
   struct row {
     const char* name;
     void (*change)(plan::plan_request&);

@@ -263,3 +263,51 @@ TEST_CASE("check names the first value out of range", "[sampler]") {
     }
   }
 }
+
+TEST_CASE("a constraint leaves only what it allows", "[sampler]") {
+  struct row {
+    const char* name;
+    std::vector<double> logits;
+    std::vector<std::int32_t> allowed;
+    std::int32_t greedy;
+  };
+  const row rows[] = {{"best is out", {0.0, 2.0, 1.0}, {0, 2}, 2},
+                      {"one left", {0.0, 2.0, 1.0}, {0}, 0},
+                      {"tie", {1.0, 3.0, 1.0}, {0, 2}, 0},
+                      {"minus infinite", {1.0, 3.0, -k_inf}, {2}, 2},
+                      {"NaN", {1.0, 3.0, k_nan}, {2}, 2},
+                      {"NaN beside a number", {1.0, k_nan, -5.0}, {1, 2}, 2},
+                      {"behind the vocabulary", {1.0, 3.0, 2.0}, {0, 70}, 0}};
+  for (const row& r : rows) {
+    INFO(r.name);
+    token_mask mask;
+    for (const std::int32_t token : r.allowed) insert(mask, token);
+    CHECK(sampler(with(0.0F)).next(r.logits, &mask).token == r.greedy);
+    for (std::uint64_t seed = 0; seed < 20; ++seed) {
+      CHECK(contains(mask, sampler(with(2.0F, seed)).next(r.logits, &mask).token));
+    }
+  }
+}
+
+TEST_CASE("within a constraint draws follow the distribution, logprobs are of the whole", "[sampler]") {
+  const std::vector<double> logits = logits_of({0.5, 0.3, 0.15, 0.05});
+  token_mask mask;
+  insert(mask, 1);
+  insert(mask, 3);
+  std::vector<int> counts(4);
+  constexpr int k_draws = 3500;
+  for (int i = 0; i < k_draws; ++i) {
+    ++counts[static_cast<std::size_t>(
+        sampler(with(1.0F, static_cast<std::uint64_t>(i))).next(logits, &mask).token)];
+  }
+  const std::vector<double> expected{0.0, 0.3 / 0.35, 0.0, 0.05 / 0.35};
+  CHECK(chi_square(counts, expected, k_draws) < 15.0);
+  sampling_params params = with(0.0F);
+  params.top_logprobs = 2;
+  const token_event event = sampler(params).next(logits, &mask);
+  CHECK(event.token == 1);
+  CHECK(event.logprob == Approx(std::log(0.3)));
+  REQUIRE(event.top.size() == 2);
+  CHECK(event.top[0].token == 0);
+  CHECK(event.top[0].logprob == Approx(std::log(0.5)));
+}

@@ -112,70 +112,78 @@ TEST_CASE("channels of an answer", "[k3_parser]") {
   }
 }
 
+namespace {
+
+std::string argument(const std::string& key, const std::string& type, const std::string& value) {
+  return "(o)argument key=\"" + key + "\" type=\"" + type + "\"(s)" + value + "(c)argument(s)";
+}
+
+std::string call(const std::string& name, const std::string& body) {
+  return "(o)call tool=\"" + name + "\" index=\"1\"(s)" + body + "(c)call(s)";
+}
+
+struct call_row {
+  const char* name;
+  std::string markup;
+  std::vector<std::string> names;
+  std::vector<std::string> arguments;
+  bool whole = true;
+};
+
+const call_row k_call_rows[] = {
+    {"every type",
+     call("f", argument("s", "string", "a \"b\"\n\\ é") + argument("n", "number", "-1.5e3") +
+                   argument("b", "boolean", "true") + argument("x", "null", "null") +
+                   argument("l", "array", "[1, \"2\"]") + argument("o", "object", "{\"k\": {}}")),
+     {"f"},
+     {R"({"s": "a \"b\"\n\\ é", "n": -1.5e3, "b": true, "x": null, "l": [1, "2"], "o": {"k": {}}})"}},
+    {"two calls",
+     call("f", argument("a", "string", "")) + "\n" + call("g.h-2", argument("b", "number", "2")),
+     {"f", "g.h-2"},
+     {R"({"a": ""})", R"({"b": 2})"}},
+    {"no arguments", call("f", ""), {"f"}, {"{}"}},
+    {"arguments as one text",
+     call("f", "(o)json type=\"object\"(s){\"a\": [1]}(c)json(s)"),
+     {"f"},
+     {R"({"a": [1]})"}},
+    {"one text that is empty", call("f", "(o)json type=\"object\"(s)(c)json(s)"), {"f"}, {"{}"}},
+    {"escaped name and key",
+     call("f&amp;&quot;g&lt;", argument("k&quot;&amp;", "string", "v&amp;")),
+     {"f&\"g&lt;"},
+     {R"({"k\"&": "v&amp;"})"}},
+    {"a number that is none",
+     call("f", argument("n", "number", "1, \"m\": 2")),
+     {"f"},
+     {R"({"n": "1, \"m\": 2"})"}},
+    {"an empty object value", call("f", argument("n", "object", "")), {"f"}, {R"({"n": ""})"}},
+    {"no type", call("f", "(o)argument key=\"k\"(s)v(c)argument(s)"), {"f"}, {R"({"k": "v"})"}},
+    {"tags left open",
+     "(o)call tool=\"f\" index=\"1\"(s)(o)argument key=\"a\" type=\"string\"(s)x"
+     "(o)argument key=\"b\" type=\"number\"(s)1(o)call tool=\"g\"(s)",
+     {"f", "g"},
+     {R"({"a": "x", "b": 1})", "{}"}},
+    {"markup within a value",
+     call("f", argument("a", "string", "x(o)y(s)z(c)response(s)")),
+     {"f"},
+     {R"({"a": "x<|open|>y<|sep|>z<|close|>response<|sep|>"})"}},
+    {"cut within a value",
+     "(o)call tool=\"f\" index=\"1\"(s)(o)argument key=\"a\" type=\"string\"(s)x",
+     {"f"},
+     {R"({"a": "x)"},
+     false},
+    {"cut within a number",
+     "(o)call tool=\"f\" index=\"1\"(s)(o)argument key=\"a\" type=\"number\"(s)12",
+     {"f"},
+     {R"({"a": 12)"},
+     false},
+};
+
+}  // namespace
+
 TEST_CASE("calls of an answer", "[k3_parser]") {
   const std::string begin = k_thought + "(o)response(s)Wait.(c)response(s)(o)tools(s)";
   const std::string end = "(c)tools(s)" + k_end;
-  const auto argument = [](const std::string& key, const std::string& type, const std::string& value) {
-    return "(o)argument key=\"" + key + "\" type=\"" + type + "\"(s)" + value + "(c)argument(s)";
-  };
-  const auto call = [](const std::string& name, const std::string& body) {
-    return "(o)call tool=\"" + name + "\" index=\"1\"(s)" + body + "(c)call(s)";
-  };
-  struct row {
-    const char* name;
-    std::string markup;
-    std::vector<std::string> names;
-    std::vector<std::string> arguments;
-    bool whole = true;
-  };
-  const row rows[] = {
-      {"every type",
-       call("f", argument("s", "string", "a \"b\"\n\\ é") + argument("n", "number", "-1.5e3") +
-                     argument("b", "boolean", "true") + argument("x", "null", "null") +
-                     argument("l", "array", "[1, \"2\"]") + argument("o", "object", "{\"k\": {}}")),
-       {"f"},
-       {R"({"s": "a \"b\"\n\\ é", "n": -1.5e3, "b": true, "x": null, "l": [1, "2"], "o": {"k": {}}})"}},
-      {"two calls",
-       call("f", argument("a", "string", "")) + "\n" + call("g.h-2", argument("b", "number", "2")),
-       {"f", "g.h-2"},
-       {R"({"a": ""})", R"({"b": 2})"}},
-      {"no arguments", call("f", ""), {"f"}, {"{}"}},
-      {"arguments as one text",
-       call("f", "(o)json type=\"object\"(s){\"a\": [1]}(c)json(s)"),
-       {"f"},
-       {R"({"a": [1]})"}},
-      {"one text that is empty", call("f", "(o)json type=\"object\"(s)(c)json(s)"), {"f"}, {"{}"}},
-      {"escaped name and key",
-       call("f&amp;&quot;g&lt;", argument("k&quot;&amp;", "string", "v&amp;")),
-       {"f&\"g&lt;"},
-       {R"({"k\"&": "v&amp;"})"}},
-      {"a number that is none",
-       call("f", argument("n", "number", "1, \"m\": 2")),
-       {"f"},
-       {R"({"n": "1, \"m\": 2"})"}},
-      {"an empty object value", call("f", argument("n", "object", "")), {"f"}, {R"({"n": ""})"}},
-      {"no type", call("f", "(o)argument key=\"k\"(s)v(c)argument(s)"), {"f"}, {R"({"k": "v"})"}},
-      {"tags left open",
-       "(o)call tool=\"f\" index=\"1\"(s)(o)argument key=\"a\" type=\"string\"(s)x"
-       "(o)argument key=\"b\" type=\"number\"(s)1(o)call tool=\"g\"(s)",
-       {"f", "g"},
-       {R"({"a": "x", "b": 1})", "{}"}},
-      {"markup within a value",
-       call("f", argument("a", "string", "x(o)y(s)z(c)response(s)")),
-       {"f"},
-       {R"({"a": "x<|open|>y<|sep|>z<|close|>response<|sep|>"})"}},
-      {"cut within a value",
-       "(o)call tool=\"f\" index=\"1\"(s)(o)argument key=\"a\" type=\"string\"(s)x",
-       {"f"},
-       {R"({"a": "x)"},
-       false},
-      {"cut within a number",
-       "(o)call tool=\"f\" index=\"1\"(s)(o)argument key=\"a\" type=\"number\"(s)12",
-       {"f"},
-       {R"({"a": 12)"},
-       false},
-  };
-  for (const row& r : rows) {
+  for (const call_row& r : k_call_rows) {
     INFO(r.name);
     const auto answer = parsed(begin + r.markup + (r.whole ? end : ""));
     CHECK(answer.reasoning == "Hm.");

@@ -148,6 +148,26 @@ TEST_CASE("chat: values arrive") {
   CHECK(parsed->prompt.tools_json == R"([{"type":"function","function":{"name":"f","z":1,"a":2}}])");
 }
 
+TEST_CASE("chat: effort by the names that the model knows, and what it is told about the answer") {
+  const std::pair<const char*, const char*> k_efforts[] = {
+      {"none", "low"},  {"minimal", "low"}, {"low", "low"}, {"medium", "high"},
+      {"high", "high"}, {"xhigh", "max"},   {"max", "max"}, {"", ""}};
+  for (const auto& [asked, known] : k_efforts) {
+    const auto parsed = parse_chat_request(k_head + R"(,"reasoning_effort":")" + asked + "\"}");
+    REQUIRE(parsed.has_value());
+    CHECK(parsed->prompt.thinking_effort == known);
+    CHECK(parsed->prompt.thinking);
+  }
+  const auto told = parse_chat_request(
+      k_head + R"(,"chat_template_kwargs":{"thinking":false},"tool_choice":"required","tools":[)" + k_tool +
+      R"(],"response_format":{"type":"json_schema","json_schema":{"schema":{"type":"object"}}}})");
+  REQUIRE(told.has_value());
+  CHECK_FALSE(told->prompt.thinking);
+  CHECK(told->prompt.tools == engine::text::tool_use::required);
+  CHECK(told->prompt.format == engine::text::reply_format::json_schema);
+  CHECK(told->prompt.schema_json == R"({"type":"object"})");
+}
+
 TEST_CASE("chat: no tools where none may be called") {
   const auto none = parse_chat_request(k_head + R"(,"tool_choice":"none","tools":[)" + k_tool + "]}");
   REQUIRE(none.has_value());

@@ -183,7 +183,8 @@ TEST_CASE("rates: many gateways never pass the bound, whatever is lost and whoev
     }
     world.time.run_until(k_s + span + 20 * k_s);
     check_bound(world.passes, world.how);
-    CHECK(world.passes.size() > 0);
+    const bool lives = std::ranges::any_of(gateways, [](const auto& g) { return !g->is_dead; });
+    if (lives) CHECK(world.passes.size() > 0);  // the only gateway may die at its first request
   }
 }
 
