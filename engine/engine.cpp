@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <limits>
 #include <new>
+#include <numeric>
 #include <random>
 #include <thread>
 #include <utility>
 
+#include "engine/plan/memory_plan.hpp"
 #include "engine/runner/model_runner.hpp"
 #include "engine/worker.hpp"
 #include "kernels/parallel.hpp"
@@ -39,6 +41,8 @@ result<void> check(const engine_config& config) {
   if (outside(config.sequences_max, 1, k_sequences_max)) return bad("sequences_max must be from 1 to 65536");
   if (outside(config.queue_max, 0, k_queue_max)) return bad("queue_max must be from 0 to 1048576");
   if (outside(config.kv_bytes, 1, k_kv_bytes_max)) return bad("kv_bytes must be from 1 to 2^46");
+  if (outside(config.memory_bytes, 0, plan::k_memory_bytes_max))
+    return bad("memory_bytes must be from 0 to 2^50");
   if (outside(config.page_tokens, 1, k_page_tokens_max)) return bad("page_tokens must be from 1 to 4096");
   if (outside(config.step_tokens_max, config.sequences_max, k_step_tokens_max)) {
     return bad("step_tokens_max must be from sequences_max (a decode step of all sequences) to 1048576");
@@ -71,6 +75,22 @@ int thread_count(const engine_config& config) {
   if (config.compute_threads > 0) return config.compute_threads;
   const int cores = static_cast<int>(std::thread::hardware_concurrency());
   return std::clamp(cores - 1, 1, kernels::k_compute_threads_max);
+}
+
+// Before a weight is read. Of the six envelopes an engine by itself has four; the cache lives in the pool's.
+result<void> check_memory(const engine_config& config, const model::model_config& model) {
+  if (config.memory_bytes == 0) return {};
+  const runner::memory_layout layout = runner::layout_of(model, config.backend, config.page_tokens);
+  const std::int32_t scalar = config.backend == backend_kind::reference ? 8 : 4;
+  const std::int64_t states = std::min(config.sequences_max * layout.slab_bytes(), config.kv_bytes);
+  plan::memory_plan needs;
+  needs.memory_bytes = config.memory_bytes;
+  needs.bytes = {plan::weight_bytes(model),
+                 plan::activation_bytes(model, config.step_tokens_max, config.sequences_max, scalar), states,
+                 config.kv_bytes - states};
+  needs.sum = std::accumulate(needs.bytes.begin(), needs.bytes.end(), std::int64_t{0});
+  if (needs.fits()) return {};
+  return fail(errc::bad_request, "the model does not fit memory_bytes: " + plan::sum_text(needs));
 }
 
 scheduler::limits make_limits(const engine_config& config, const kv::pool_shape& pool) {
@@ -141,6 +161,9 @@ class embedded_engine final : public engine {
 
 result<std::unique_ptr<engine>> engine::open(const engine_config& config) {
   if (auto checked = check(config); !checked) return std::unexpected(checked.error());
+  const auto facts = model::load_model_config(config.model_dir);
+  if (!facts) return std::unexpected(facts.error());
+  if (auto fits = check_memory(config, *facts); !fits) return std::unexpected(fits.error());
   const auto loaded = runner::load_model(config.model_dir);
   if (!loaded) return std::unexpected(loaded.error());
   const model::model_config& model = (*loaded)->config;

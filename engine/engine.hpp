@@ -42,6 +42,7 @@ struct engine_config {
   std::int32_t sequences_max = 64;      // running at once, as far as kv_bytes allows
   std::int32_t queue_max = 1024;        // waiting beyond that is errc::queue_full
   std::int64_t kv_bytes = 256LL << 20;  // one pool: MLA pages, KDA states, and what the cache keeps of both
+  std::int64_t memory_bytes = 0;        // that weights, activations and kv_bytes must fit; 0: not checked
   std::int32_t page_tokens = 64;        // tokens per MLA page
   // Token budget of one step: decode first, then prefill chunks. At least sequences_max.
   std::int32_t step_tokens_max = 512;

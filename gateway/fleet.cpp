@@ -32,6 +32,7 @@ upstream::engine_upstream_config to_engine_config(const config::target_config& t
   out.engine.sequences_max = static_cast<std::int32_t>(target.engine.sequences);
   out.engine.queue_max = static_cast<std::int32_t>(target.engine.queue);
   out.engine.kv_bytes = target.engine.kv_bytes;
+  out.engine.memory_bytes = target.engine.memory_bytes;
   out.engine.step_tokens_max = static_cast<std::int32_t>(target.engine.step_tokens);
   out.engine.prefix_cache.enabled = target.engine.prefix_cache;
   out.engine.prefix_cache.unit_tokens = static_cast<std::int32_t>(target.engine.unit_tokens);

@@ -70,6 +70,7 @@ void add_model(CLI::App& app, command& chosen) {
   model->require_subcommand(1);
   add_model_synth(*model, chosen);
   add_model_bench(*model, chosen);
+  add_model_plan(*model, chosen);
   auto arguments = std::make_shared<eval_arguments>();
   auto& options = arguments->options;
   options.compute_threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));

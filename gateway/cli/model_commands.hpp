@@ -11,6 +11,7 @@ namespace weir::gateway::cli {
 
 void add_model_synth(CLI::App& model, command& chosen);
 void add_model_bench(CLI::App& model, command& chosen);
+void add_model_plan(CLI::App& model, command& chosen);
 
 // How far something of `all` bytes is, in one line that is written over, where standard error is a terminal.
 class byte_progress final {

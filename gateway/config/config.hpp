@@ -99,6 +99,7 @@ struct engine_target_config {
   std::int64_t sequences = 64;
   std::int64_t queue = 1024;
   std::int64_t kv_bytes = 256LL << 20;
+  std::int64_t memory_bytes = 0;   // that all of it must fit; 0: not checked
   std::int64_t step_tokens = 512;  // at least sequences
   bool prefix_cache = true;
   std::int64_t unit_tokens = 64;    // a prefix is reused up to a multiple of this

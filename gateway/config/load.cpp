@@ -102,6 +102,7 @@ void read_target(map_reader& in, target_config& out) {
     e.integer("sequences", out.engine.sequences, {1, 65536});
     e.integer("queue", out.engine.queue, {1, 1'000'000});
     e.bytes("kv_bytes", out.engine.kv_bytes, {1 << 16, k_tebibyte});
+    e.bytes("memory_bytes", out.engine.memory_bytes, {1 << 20, k_tebibyte});
     e.integer("step_tokens", out.engine.step_tokens, {1, 1 << 20});
     e.flag("prefix_cache", out.engine.prefix_cache);
     e.integer("unit_tokens", out.engine.unit_tokens, {1, 4096});

@@ -48,6 +48,19 @@ TEST_CASE("a conversation's next turn starts where the last prompt ended, for it
   }
 }
 
+TEST_CASE("a model that does not fit is refused with the sum, before loading", "[engine]") {
+  engine_config config;
+  config.model_dir = k_model;
+  config.memory_bytes = 264 << 20;  // less than pool, weights and activations
+  const auto refused = engine::open(config);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code == errc::bad_request);
+  CHECK(refused.error().detail.find("weights 7") != std::string::npos);
+  CHECK(refused.error().detail.find("of 276824064") != std::string::npos);
+  config.memory_bytes = 512 << 20;
+  CHECK(engine::open(config));
+}
+
 TEST_CASE("a listener to the cache's events knows what it holds", "[engine]") {
   // What the events leave; touched by the worker until the engine stopped.
   std::set<std::uint64_t> pages;

@@ -313,7 +313,7 @@ class schedule final {
   std::set<sequence_id> outstanding_;
 };
 
-// Layers of both kinds around each other; experts in every other model.
+// Layers of both kinds around each other; experts in every other model, what Kimi K3 adds in every fourth.
 model_ptr tiny_model(std::uint64_t seed) {
   tests::checkpoint_spec spec;
   spec.hidden = 16;
@@ -330,6 +330,15 @@ model_ptr tiny_model(std::uint64_t seed) {
   spec.is_kda = {true, false};
   if (seed % 2 == 1) spec.is_kda = {true, false, true};
   spec.dense_layers = seed % 2 == 0 ? 2 : 1;
+  if (seed % 4 == 3) {
+    spec.nested = spec.full_rank_gate = spec.mla_gate = spec.packed = spec.routed_norm = true;
+    spec.gate_bound = -5.0;
+    spec.situ_beta = 4.0;
+    spec.situ_linear = 25.0;
+    spec.q_rank = 8;
+    spec.routed = spec.expert_width = 32;
+    spec.residual_block = 2;
+  }
   const tests::temporary_dir dir;
   tests::write_checkpoint(tests::make_checkpoint(spec, seed), dir.path());
   const auto model = runner::load_model(dir.path());
