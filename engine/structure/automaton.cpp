@@ -9,6 +9,7 @@ namespace weir::engine::structure {
 namespace {
 
 constexpr std::size_t k_configs_max = 4096;  // of one place
+constexpr std::size_t k_step_work = 8;       // what a transition costs besides
 
 std::uint64_t mix(std::uint64_t hash, std::uint64_t value) noexcept {
   hash = (hash ^ value) * 0x9E3779B97F4A7C15ULL;
@@ -106,6 +107,7 @@ place_id automaton::close() {
   for (const auto& [rank, rule] : waiting_) opened_[rule].clear();
   waiting_.clear();
   overloaded_ = overloaded_ || found_.size() > k_configs_max;
+  work_ += found_.size();
   std::erase_if(found_, [&](const config& at) { return grammar_.edges_of(at.state).empty(); });
   std::sort(found_.begin(), found_.end());
   followed_ = 0;
@@ -117,6 +119,7 @@ place_id automaton::close() {
 
 place_id automaton::find_step(place_id from, symbol input) {
   ++round_;
+  work_ += k_step_work + places_[from].configs.size();
   if (seen_.size() > 4 * k_configs_max) seen_.clear();
   for (std::size_t i = 0; i < places_[from].configs.size(); ++i) {
     const config at = places_[from].configs[i];

@@ -46,8 +46,8 @@ class automaton final {
   place_id adopt(const automaton& other, place_id at);
 
   std::size_t bytes() const noexcept { return bytes_; }
-  // Transitions that had to be found so far: what walking costs.
-  std::size_t found_count() const noexcept { return static_cast<std::size_t>(round_); }
+  // What finding transitions has cost so far, in places visited.
+  std::size_t work() const noexcept { return work_; }
 
  private:
   static constexpr place_id k_unknown = 0xFFFFFFFE;
@@ -102,6 +102,7 @@ class automaton final {
   std::size_t followed_ = 0;                               // of found_
   std::unordered_map<std::uint64_t, std::uint64_t> seen_;  // config -> the step that met it
   std::uint64_t round_ = 0;
+  std::size_t work_ = 0;
   std::vector<std::pair<std::uint32_t, rule_id>> waiting_;  // heap of ranks whose rules are to be entered
   std::vector<std::vector<open_call>> opened_;              // by rule
   bool complete_ = false;

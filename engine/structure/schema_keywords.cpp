@@ -41,6 +41,8 @@ constexpr std::string_view k_annotating[] = {
     "$schema", "$id",     "id",       "$comment", "$defs",      "definitions", "title",    "description",
     "default", "example", "examples", "$anchor",  "deprecated", "readOnly",    "writeOnly"};
 
+constexpr std::size_t k_pattern_state_steps = 64;  // what a state of a pattern's automaton took to find
+
 bool is_in(std::span<const std::string_view> list, std::string_view word) {
   return std::find(list.begin(), list.end(), word) != list.end();
 }
@@ -207,7 +209,7 @@ const char_automaton* schema_reader::pattern(const std::string& text) {
   if (fresh && steps_.spend(text.size() + 1)) {
     if (auto compiled = compile_pattern(text)) {
       at->second = std::move(*compiled);
-      steps_.spend(at->second->states.size());
+      steps_.spend(k_pattern_state_steps * at->second->states.size());
     }
   }
   return at->second ? &*at->second : nullptr;

@@ -161,8 +161,12 @@ void string_rules::utf8_bits(state_id from, char32_t low, char32_t high, int byt
     if (tail_low == 0 && tail_high == all) {
       for (int i = 1; i < bytes; ++i) next = continuation(next);
     } else {
-      next = out_.add_state();
-      utf8_bits(next, tail_low, tail_high, bytes - 1, 0x80, to);
+      const auto [known, fresh] = parts_.try_emplace({to, tail_low, tail_high, bytes - 1}, 0);
+      if (fresh) {
+        known->second = out_.add_state();
+        utf8_bits(known->second, tail_low, tail_high, bytes - 1, 0x80, to);
+      }
+      next = known->second;
     }
     out_.read(from, marked(first), marked(last), next);
   };
@@ -194,17 +198,30 @@ void string_rules::utf8(state_id from, char32_t low, char32_t high, state_id to)
   }
 }
 
+// A state that reads the text and goes to `to`.
+state_id string_rules::tail(std::string_view text, state_id to) {
+  if (text.empty()) return to;
+  const auto [known, fresh] = tails_.try_emplace({to, std::string(text)}, 0);
+  if (fresh) {
+    const state_id s = known->second = out_.add_state();
+    out_.read(s, static_cast<unsigned char>(text[0]), tail(text.substr(1), to));
+  }
+  return known->second;
+}
+
 // Each character in its canonical spelling.
 void string_rules::code_points(state_id from, char32_t low, char32_t high, state_id to) {
   for (char32_t c = low; c < 0x20 && c <= high; ++c) {
     const auto at = k_short_bytes.find(static_cast<char>(c));
     static constexpr char k_hex[] = "0123456789abcdef";
-    std::string spelled = std::string("\\u00") + k_hex[c >> 4] + k_hex[c & 15];
-    if (at != k_short_bytes.npos) spelled = {'\\', k_short_letters[at]};
-    out_.text(from, spelled, to);
+    std::string escape = std::string("u00") + k_hex[c >> 4] + k_hex[c & 15];
+    if (at != k_short_bytes.npos) escape = k_short_letters[at];
+    out_.read(from, '\\', tail(escape, to));
   }
-  if (low <= '"' && high >= '"') out_.text(from, "\\\"", to);
-  if (low <= '\\' && high >= '\\') out_.text(from, "\\\\", to);
+  for (const char c : {'"', '\\'}) {
+    const auto code_point = static_cast<char32_t>(c);
+    if (low <= code_point && high >= code_point) out_.read(from, '\\', tail({&c, 1}, to));
+  }
   const auto between = [&](char32_t lo, char32_t hi) {
     lo = std::max(lo, low);
     hi = std::min(hi, high);

@@ -10,6 +10,9 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
 
 #include "engine/structure/char_automaton.hpp"
 #include "engine/structure/grammar.hpp"
@@ -42,6 +45,7 @@ class string_rules final {
   void non_ascii(state_id from, state_id to);
   state_id continuation(state_id to);
   void code_points(state_id from, char32_t low, char32_t high, state_id to);
+  state_id tail(std::string_view text, state_id to);
   void utf8(state_id from, char32_t low, char32_t high, state_id to);
   void utf8_bits(state_id from, char32_t low, char32_t high, int bytes, symbol mark, state_id to);
 
@@ -50,6 +54,8 @@ class string_rules final {
   std::optional<rule_id> any_;
   std::optional<rule_id> character_;
   std::map<state_id, state_id> continuations_;  // state -> one that reads a continuation byte before it
+  std::map<std::pair<state_id, std::string>, state_id> tails_;               // the same for a text
+  std::map<std::tuple<state_id, char32_t, char32_t, int>, state_id> parts_;  // and for utf8_bits() of 0x80
 };
 
 }  // namespace weir::engine::structure

@@ -13,8 +13,8 @@ namespace weir::engine::structure {
 namespace {
 
 constexpr std::uint32_t k_plain_characters_max = 32;
-// Transitions that one pass may have to find: some tenths of a second, and only with a grammar made for it.
-constexpr std::size_t k_pass_steps_max = 1 << 18;
+// Work of one pass: some tenths of a second, and only with a grammar made for it.
+constexpr std::size_t k_pass_work_max = 1 << 22;
 
 // Whole characters, none of which is escaped in JSON, and no more than k_plain_characters_max.
 bool is_plain(std::string_view bytes) {
@@ -83,7 +83,7 @@ std::string_view vocabulary::bytes(std::int32_t token) const noexcept {
 }
 
 bool vocabulary::walk(const trie& nodes, automaton& rules, place_id at, token_mask& out) {
-  const std::size_t limit = rules.found_count() + k_pass_steps_max;
+  const std::size_t limit = rules.work() + k_pass_work_max;
   std::array<place_id, text::k_token_bytes_max + 1> places;
   places[0] = at;
   for (std::uint32_t i = 0; i < nodes.size();) {
@@ -96,7 +96,7 @@ bool vocabulary::walk(const trie& nodes, automaton& rules, place_id at, token_ma
     places[n.depth] = here;
     if (n.token >= 0) insert(out, n.token);
     ++i;
-    if (rules.found_count() > limit || rules.overloaded()) return false;
+    if (rules.work() > limit || rules.overloaded()) return false;
   }
   return true;
 }

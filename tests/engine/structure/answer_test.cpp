@@ -156,7 +156,8 @@ TEST_CASE("functions that promise nothing never keep a request from being served
   const text::call_markup marks = markup();
   std::string large = R"({"type":"object","properties":{)";
   for (int i = 0; i < 400; ++i) {
-    large += (i > 0 ? ",\"" : "\"") + std::to_string(i) + R"(":{"type":"string","pattern":"^(ab|c){30}$"})";
+    large += (i > 0 ? ",\"" : "\"") + std::to_string(i) + R"(":{"type":"string","pattern":"^(ab|c){30})" +
+             std::to_string(i) + "$\"}";
   }
   large += "}}";
   answer_spec spec{.text = text_form::none, .calls = call_rule::required};

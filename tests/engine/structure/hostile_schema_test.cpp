@@ -1,7 +1,7 @@
 // Schemas made to cost time or memory: each is refused, or compiled, quickly.
 #include <algorithm>
 #include <catch2/catch.hpp>
-#include <chrono>
+#include <ctime>
 #include <iostream>
 #include <iterator>
 #include <string>
@@ -124,18 +124,24 @@ TEST_CASE("hostile schemas cost little", "[structure]") {
   std::ranges::move(numbers_and_patterns(), std::back_inserter(all));
   for (const auto& [name, schema] : all) {
     INFO(name);
-    // The best of three: what the machine does besides is not what is measured.
+    // Processor time, the best of three: what the machine does besides is not what is measured.
     double best_ms = 1e9;
     std::string outcome;
     for (int i = 0; i < 3; ++i) {
-      const auto begin = std::chrono::steady_clock::now();
+      const std::clock_t begin = std::clock();
       const schema_under_test compiled(schema);
-      const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
-      best_ms = std::min(best_ms, took.count());
+      const auto took = static_cast<double>(std::clock() - begin);
+      best_ms = std::min(best_ms, took * 1000 / CLOCKS_PER_SEC);
       outcome = compiled.compiled() ? "compiled" : compiled.refusal();
     }
     std::cout << best_ms << " ms  " << name << ": " << outcome.substr(0, 160) << "\n";
     CHECK(outcome.size() < 700);
-    CHECK(best_ms < 2000);  // far above what it takes, far below what a bound that does not hold would
+    // Thrice what it takes at most, far below what a bound that does not hold would; without optimisation,
+    // more.
+#ifdef NDEBUG
+    CHECK(best_ms < 100);
+#else
+    CHECK(best_ms < 2000);
+#endif
   }
 }
