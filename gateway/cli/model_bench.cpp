@@ -97,13 +97,13 @@ std::string phase_json(const phase& p) {
 void print_json(const bench_report& r, const bench_arguments& a) {
   std::string decode;
   for (const auto& p : r.decode) decode += (decode.empty() ? "" : ",") + phase_json(p);
-  fmt::print(
-      R"({{"parameters":{},"weight_bytes":{},"token_bytes":{},"machine":{{"threads":{},"instructions":"{}",)"
-      R"("read_bytes_per_s":{:.0f},"flops_per_s":{:.0f},"bf16_flops_per_s":{:.0f}}},"prefill":{},"decode":[{}]}})"
-      "\n",
-      r.parameters, r.weight_bytes, r.token_bytes, a.options.compute_threads, kernels::instruction_set(),
-      r.machine.read_bytes_per_s, r.machine.flops_per_s, r.machine.bf16_flops_per_s, phase_json(r.prefill),
-      decode);
+  fmt::print(R"({{"parameters":{},"weight_bytes":{},"token_bytes":{},)"
+             R"("machine":{{"threads":{},"instructions":"{}","read_bytes_per_s":{:.0f},"flops_per_s":{:.0f},)"
+             R"("bf16_flops_per_s":{:.0f}}},"prefill":{},"decode":[{}]}})"
+             "\n",
+             r.parameters, r.weight_bytes, r.token_bytes, a.options.compute_threads,
+             kernels::instruction_set(), r.machine.read_bytes_per_s, r.machine.flops_per_s,
+             r.machine.bf16_flops_per_s, phase_json(r.prefill), decode);
 }
 
 engine::result<std::shared_ptr<const engine::runner::loaded_model>> load(bench_arguments& arguments) {

@@ -165,7 +165,10 @@ std::int64_t parameters_of(const tests::random_checkpoint& model) {
 }  // namespace
 
 TEST_CASE("tensors are bound by name, shape and dtype", "[weights]") {
-  const auto spec = GENERATE(tests::checkpoint_spec{}, tests::k3_spec());
+  auto k3 = tests::k3_spec();
+  k3.is_kda = {true, false};  // a dense and an expert layer, with a block each
+  k3.residual_block = 1;
+  const auto spec = GENERATE_COPY(tests::checkpoint_spec{}, k3);
   const auto whole = tests::make_checkpoint(spec, 3);
   const auto bound = bind(whole);
   INFO((bound ? std::string() : bound.error().detail));
