@@ -111,11 +111,10 @@ class responses_writer final : public response_writer {
       tokens.clear();
     } else if (const auto* call = std::get_if<tool_call_begin>(&delta)) {
       open_item({.id = "fc_" + suffix(), .is_call = true, .call_id = call->id, .name = call->name});
-    } else {
-      const auto& arguments = std::get<tool_arguments_delta>(delta);
-      items_.back().text += arguments.text;
+    } else if (const auto* arguments = std::get_if<tool_arguments_delta>(&delta)) {
+      items_.back().text += arguments->text;
       send("response.function_call_arguments.delta",
-           fmt::format(R"({},"delta":{})", place(), in_quotes(arguments.text)));
+           fmt::format(R"({},"delta":{})", place(), in_quotes(arguments->text)));
     }
   }
 
