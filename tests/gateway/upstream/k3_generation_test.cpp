@@ -16,7 +16,7 @@ text_tools k3_tools(bool thinking) {
   REQUIRE(tokenizer);
   const auto chat = engine::text::chat_format::detect(*tokenizer);
   REQUIRE(chat);
-  return {*tokenizer, *chat, thinking};
+  return {*tokenizer, *chat, nullptr, thinking};
 }
 
 // Every sequence gets the same tokens and then the stop token.
