@@ -136,7 +136,7 @@ describe('a state folder that is damaged', {timeout: 120_000}, () => {
       const second = await startRouter(replicas(mocks), withState(dir));
       for (let i = 0; i < 20; ++i) assert.equal((await ask(second, ids(i, 600))).cached, 576);
       assert.match(second.log, /the stored index was unusable and starts anew/);
-      await kill(second);
+      await second.stop();
       // And it has mended itself.
       const third = await startRouter(replicas(mocks), withState(dir));
       const known = await restored(third, Array.from({length: 10}, (_, i) => ids(i, 600)));

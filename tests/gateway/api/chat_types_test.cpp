@@ -160,7 +160,7 @@ TEST_CASE("chat: effort by the names that the model knows, and what it is told a
   }
   const auto told = parse_chat_request(
       k_head + R"(,"chat_template_kwargs":{"thinking":false},"tool_choice":"required","tools":[)" + k_tool +
-      R"(],"response_format":{"type":"json_schema","json_schema":{"schema":{"type":"object"}}}})");
+      R"(],"response_format":{"type":"json_schema","json_schema":{"name":"x","schema":{"type":"object"}}}})");
   REQUIRE(told.has_value());
   CHECK_FALSE(told->prompt.thinking);
   CHECK(told->prompt.tools == engine::text::tool_use::required);
