@@ -4,6 +4,7 @@
 #include <cassert>
 #include <deque>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "engine/structure/schema_compiler.hpp"
@@ -15,44 +16,32 @@ namespace {
 constexpr std::string_view k_any_object = R"({"type":"object"})";
 constexpr std::uint32_t k_index_digits_max = 4;
 
-enum marker : symbol {
-  m_section_begin = k_first_marker,
-  m_section_end,
-  m_call_begin,
-  m_argument_begin,
-  m_call_end,
-};
-
 class answer_writer final {
  public:
   using outcome = std::expected<answer_grammar, answer_refusal>;
 
-  explicit answer_writer(const answer_spec& spec) : spec_(spec) {}
+  answer_writer(const answer_spec& spec, const text::answer_markup& markup) : spec_(spec), markup_(markup) {}
 
-  outcome run(const text::call_markup* markup) {
+  outcome run() {
     const rule_id root = out_.add_rule();
-    const state_id from = out_.start(root), to = out_.end(root);
+    const state_id from = add_thought(out_.start(root)), to = out_.end(root);
     if (spec_.text == text_form::free) {
       out_.read(from, 0, 255, from);
-      out_.skip(from, to);
+      write(from, markup_.text_end, to);
     } else if (spec_.text != text_form::none) {
       const bool own = spec_.text == text_form::json_schema;
       const auto json = schema(own ? std::string_view(spec_.schema_json) : k_any_object, k_any_type);
       if (!json) return std::unexpected(answer_refusal{-1, json.error().detail});
-      out_.call(from, *json, to);
+      const state_id said = out_.add_state();
+      out_.call(from, *json, said);
+      write(said, markup_.text_end, to);
     }
     if (spec_.calls != call_rule::forbidden) {
       if (auto refused = add_calls(from, to)) return std::unexpected(std::move(*refused));
     }
     auto rules = out_.finish(root);
     if (!rules) return std::unexpected(answer_refusal{blamed(), "'#': " + rules.error().detail});
-    answer_grammar out{std::move(*rules), {}};
-    if (spec_.calls != call_rule::forbidden) {
-      assert(markup != nullptr);
-      out.markers = {markup->section_begin, markup->section_end, markup->call_begin, markup->argument_begin,
-                     markup->call_end};
-    }
-    return out;
+    return answer_grammar{std::move(*rules), std::move(markers_)};
   }
 
  private:
@@ -69,44 +58,118 @@ class answer_writer final {
     return own || f.strict || !out_.ok() ? own : schema(k_any_object, k_object);
   }
 
-  std::optional<answer_refusal> add_calls(state_id from, state_id to) {
-    const rule_id call = out_.add_rule();
-    const rule_id digit = out_.add_rule();
-    out_.read(out_.start(digit), '0', '9', out_.end(digit));
-    const state_id calls = out_.add_state(), last = out_.add_state();
-    out_.read(from, m_section_begin, calls);
-    out_.call(calls, call, last, 1, spec_.parallel_calls ? k_calls_max : 1);
-    out_.read(last, m_section_end, to);
-    const state_id header = out_.add_state(), name = out_.add_state();
-    out_.read(out_.start(call), m_call_begin, header);
-    out_.text(header, "functions.", name);
+  // Where the text begins.
+  state_id add_thought(state_id from) {
+    if (!markup_.thought_end) return from;
+    const state_id text = out_.add_state();
+    out_.read(from, 0, 255, from);
+    write(from, *markup_.thought_end, text);
+    return text;
+  }
+
+  // A function's parts on either side of a call's index.
+  struct function_rules {
+    rule_id head;  // NAME name_end
+    rule_id rest;  // arguments_begin ARGUMENTS call_end
+  };
+
+  std::optional<answer_refusal> add_functions() {
     for (std::size_t i = 0; i < spec_.functions.size(); ++i) {
       const auto json = arguments(spec_.functions[i]);
       if (!json) return answer_refusal{static_cast<int>(i), json.error().detail};
-      const state_id index = out_.add_state(), opened = out_.add_state();
-      const state_id begun = out_.add_state(), ended = out_.add_state();
-      out_.text(name, spec_.functions[i].name + ":", index);
-      out_.call(index, digit, opened, 1, k_index_digits_max);
-      out_.read(opened, m_argument_begin, begun);
+      const function_rules f{out_.add_rule(), out_.add_rule()};
+      const state_id named = out_.add_state(), begun = out_.add_state(), ended = out_.add_state();
+      out_.text(out_.start(f.head), spec_.functions[i].name, named);
+      write(named, markup_.name_end, out_.end(f.head));
+      write(out_.start(f.rest), markup_.arguments_begin, begun);
       out_.call(begun, *json, ended);
-      out_.read(ended, m_call_end, out_.end(call));
+      write(ended, markup_.call_end, out_.end(f.rest));
+      functions_.push_back(f);
     }
     return std::nullopt;
+  }
+
+  std::optional<answer_refusal> add_calls(state_id from, state_id to) {
+    if (auto refused = add_functions()) return refused;
+    const std::uint32_t most = spec_.parallel_calls ? k_calls_max : 1;
+    const state_id first = out_.add_state(), last = out_.add_state();
+    write(from, markup_.calls_begin, first);
+    if (markup_.first_index) {
+      state_id at = first;
+      for (std::uint32_t i = 0; i < most; ++i) {
+        const state_id next = out_.add_state();
+        const std::string index = std::to_string(*markup_.first_index + i);
+        add_call(
+            at, [&](state_id named, state_id numbered) { out_.text(named, index, numbered); }, next);
+        out_.skip(next, last);
+        at = next;
+      }
+    } else {
+      const rule_id call = out_.add_rule(), digit = out_.add_rule();
+      out_.read(out_.start(digit), '0', '9', out_.end(digit));
+      add_call(
+          out_.start(call),
+          [&](state_id named, state_id numbered) {
+            out_.call(named, digit, numbered, 1, k_index_digits_max);
+          },
+          out_.end(call));
+      out_.call(first, call, last, 1, most);
+    }
+    write(last, markup_.calls_end, to);
+    return std::nullopt;
+  }
+
+  // One call of any function; `add_index(from, to)` adds its index.
+  template <class F>
+  void add_call(state_id from, F add_index, state_id to) {
+    const state_id opened = out_.add_state();
+    write(from, markup_.call_begin, opened);
+    for (const function_rules& f : functions_) {
+      const state_id named = out_.add_state(), numbered = out_.add_state();
+      out_.call(opened, f.head, named);
+      add_index(named, numbered);
+      out_.call(numbered, f.rest, to);
+    }
+  }
+
+  void write(state_id from, const text::markup_pieces& pieces, state_id to) {
+    if (pieces.empty()) out_.skip(from, to);
+    for (std::size_t i = 0; i < pieces.size(); ++i) {
+      const state_id next = i + 1 == pieces.size() ? to : out_.add_state();
+      if (pieces[i].special < 0) {
+        out_.text(from, pieces[i].text, next);
+      } else {
+        out_.read(from, marker(pieces[i].special), next);
+      }
+      from = next;
+    }
+  }
+
+  symbol marker(std::int32_t token) {
+    auto at = std::find(markers_.begin(), markers_.end(), token);
+    if (at == markers_.end()) at = markers_.insert(at, token);
+    return static_cast<symbol>(k_first_marker + (at - markers_.begin()));
   }
 
   int blamed() const { return spec_.calls == call_rule::required ? 0 : -1; }
 
   const answer_spec& spec_;
+  const text::answer_markup& markup_;
   grammar_builder out_;
   json_rules shared_{out_};
   std::deque<json_tree> trees_;
+  std::vector<function_rules> functions_;
+  std::vector<std::int32_t> markers_;
 };
 
 }  // namespace
 
 std::expected<answer_grammar, answer_refusal> compile_answer(const answer_spec& spec,
-                                                             const text::call_markup* markup) {
-  auto made = answer_writer(spec).run(markup);
+                                                             const text::answer_markup* markup) {
+  assert(markup != nullptr || spec.calls == call_rule::forbidden);
+  const text::answer_markup none;
+  const text::answer_markup& written = markup != nullptr ? *markup : none;
+  auto made = answer_writer(spec, written).run();
   const auto is_loose = [](const function_spec& f) { return !f.strict && !f.parameters_json.empty(); };
   if (made || std::none_of(spec.functions.begin(), spec.functions.end(), is_loose)) return made;
   // It may have been too much together: then only what is promised is kept.
@@ -114,7 +177,7 @@ std::expected<answer_grammar, answer_refusal> compile_answer(const answer_spec& 
   for (auto& f : promised.functions) {
     if (is_loose(f)) f.parameters_json.clear();
   }
-  return answer_writer(promised).run(markup);
+  return answer_writer(promised, written).run();
 }
 
 }  // namespace weir::engine::structure

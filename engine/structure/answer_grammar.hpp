@@ -1,5 +1,6 @@
-// What an answer may be, as a grammar: free text, JSON of a schema, or calls of declared functions in the
-// model's own markup with arguments that satisfy their schemas. Pure; any thread.
+// What an answer may be, as a grammar: free text, JSON of a schema, or calls of declared functions with
+// arguments that satisfy their schemas, all of it in the model's own markup. What it thinks before is free.
+// Where both are allowed, JSON and calls exclude each other. Pure; any thread.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +9,7 @@
 #include <vector>
 
 #include "engine/structure/grammar.hpp"
-#include "engine/text/chat_format.hpp"
+#include "engine/text/answer_markup.hpp"
 
 namespace weir::engine::structure {
 
@@ -41,8 +42,8 @@ struct answer_refusal {
   std::string detail;  // "'#/properties/a': the keyword 'not' is not supported"
 };
 
-// REQUIRES: `markup` where functions may be called.
+// Null: the answer is its text alone. REQUIRES: `markup` where functions may be called.
 std::expected<answer_grammar, answer_refusal> compile_answer(const answer_spec& spec,
-                                                             const text::call_markup* markup);
+                                                             const text::answer_markup* markup);
 
 }  // namespace weir::engine::structure

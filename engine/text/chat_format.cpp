@@ -36,9 +36,15 @@ class kimi_format final : public chat_format {
 
   const std::vector<std::int32_t>& stop_tokens() const noexcept override { return stop_tokens_; }
   std::unique_ptr<chat_parser> make_parser(bool) const override { return make_kimi_parser(tok_, markup_); }
-  std::optional<call_markup> calls() const override {
-    return call_markup{markup_.section_begin, markup_.section_end, markup_.call_begin, markup_.argument_begin,
-                       markup_.call_end};
+  answer_markup answers(bool) const override {
+    answer_markup out;
+    out.calls_begin = {{markup_.section_begin, {}}};
+    out.call_begin = {{markup_.call_begin, {}}, {-1, "functions."}};
+    out.name_end = {{-1, ":"}};
+    out.arguments_begin = {{markup_.argument_begin, {}}};
+    out.call_end = {{markup_.call_end, {}}};
+    out.calls_end = {{markup_.section_end, {}}};
+    return out;
   }
 
  private:

@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -16,6 +15,7 @@
 #include <vector>
 
 #include "engine/result.hpp"
+#include "engine/text/answer_markup.hpp"
 #include "engine/text/tokenizer.hpp"
 
 namespace weir::engine::text {
@@ -117,16 +117,6 @@ class prompt_renderer {
   virtual result<prompt_segments> segments(const chat_prompt& prompt) const = 0;
 };
 
-// Special tokens around an answer's calls of functions:
-//   section_begin { call_begin "functions." NAME ":" INDEX argument_begin ARGUMENTS call_end } section_end
-struct call_markup {
-  std::int32_t section_begin;
-  std::int32_t section_end;
-  std::int32_t call_begin;
-  std::int32_t argument_begin;
-  std::int32_t call_end;
-};
-
 // A renderer whose answers can be parsed too: what the embedded engine needs.
 class chat_format : public prompt_renderer {
  public:
@@ -141,8 +131,8 @@ class chat_format : public prompt_renderer {
   // `thinking` as in the prompt that is answered.
   virtual std::unique_ptr<chat_parser> make_parser(bool thinking) const = 0;
 
-  // Nothing where answers are no plain text with calls of this form: then they cannot be bound to anything.
-  virtual std::optional<call_markup> calls() const { return std::nullopt; }
+  // What an answer is to be written in so that the parser understands all of it.
+  virtual answer_markup answers(bool thinking) const = 0;
 };
 
 }  // namespace weir::engine::text

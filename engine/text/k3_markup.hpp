@@ -30,7 +30,9 @@ struct k3_tag {
 // Nothing where it is no tag: an attribute without its quotes, more than the markup allows between them.
 std::optional<k3_tag> parse_k3_tag(std::string_view text);
 
-// `thinking`: the prompt ended with the opener of the thinking channel, else with that of the response.
+// `thinking`, here and below: the prompt ended with the opener of the thinking channel, else with that of the
+// response.
+answer_markup k3_answers(const k3_markup& markup, bool thinking);
 std::unique_ptr<chat_parser> make_k3_parser(std::shared_ptr<const tokenizer> tok, const k3_markup& markup,
                                             bool thinking);
 

@@ -264,6 +264,7 @@ class k3_format final : public chat_format {
   std::unique_ptr<chat_parser> make_parser(bool thinking) const override {
     return make_k3_parser(tok_, markup_, thinking);
   }
+  answer_markup answers(bool thinking) const override { return k3_answers(markup_, thinking); }
 
   result<prompt_segments> segments(const chat_prompt& prompt) const override {
     writer out(markup_);

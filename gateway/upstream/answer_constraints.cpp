@@ -16,9 +16,9 @@ constexpr std::size_t k_key_bytes_max = 1 << 20;  // larger ones are compiled ea
 
 }  // namespace
 
-answer_constraints::outcome answer_constraints::compile(const api::answer_form& form) const {
-  const auto calls = tools_.chat->calls();
-  auto rules = engine::structure::compile_answer(form.spec, calls ? &*calls : nullptr);
+answer_constraints::outcome answer_constraints::compile(const api::answer_form& form, bool thinking) const {
+  const auto markup = tools_.chat->answers(thinking);
+  auto rules = engine::structure::compile_answer(form.spec, &markup);
   if (!rules) return std::unexpected(api::to_error(form, rules.error()));
   return engine::structure::make_constraint(std::move(*rules), tools_.words);
 }
@@ -40,16 +40,16 @@ void answer_constraints::keep(std::string key,
 }
 
 task<answer_constraints::outcome> answer_constraints::of(const std::optional<api::answer_form>& form,
-                                                         asio::thread_pool& pool) {
+                                                         bool thinking, asio::thread_pool& pool) {
   if (!form) co_return nullptr;
   if (!supported()) {
     const bool promised = form->spec.text != engine::structure::text_form::free;
     if (promised) co_return fail(errc::unsupported, "this model's answers cannot be bound to a form");
     co_return nullptr;
   }
-  std::string key = form->key();
+  std::string key = (thinking ? "thinking " : "") + form->key();
   if (auto known = find(key)) co_return known;
-  auto made = co_await offload(pool, [this, &form] { return compile(*form); });
+  auto made = co_await offload(pool, [this, &form, thinking] { return compile(*form, thinking); });
   if (made) keep(std::move(key), *made);
   co_return made;
 }

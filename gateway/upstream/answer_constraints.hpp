@@ -20,13 +20,13 @@ class answer_constraints final {
  public:
   explicit answer_constraints(text_tools tools) : tools_(std::move(tools)) {}
 
-  // Of this vocabulary and chat format an answer can be bound to something.
-  bool supported() const noexcept { return tools_.words != nullptr && tools_.chat->calls().has_value(); }
+  // Of this vocabulary an answer can be bound to something.
+  bool supported() const noexcept { return tools_.words != nullptr; }
 
-  // Null where nothing binds the answer, or only what servers keep as well as they can. `form` lives as long
-  // as the task.
+  // Null where nothing binds the answer, or only what servers keep as well as they can. `thinking` as in the
+  // prompt. `form` lives as long as the task.
   using outcome = result<std::shared_ptr<const engine::token_constraint>>;
-  task<outcome> of(const std::optional<api::answer_form>& form, asio::thread_pool& pool);
+  task<outcome> of(const std::optional<api::answer_form>& form, bool thinking, asio::thread_pool& pool);
 
  private:
   struct entry {
@@ -34,7 +34,7 @@ class answer_constraints final {
     std::shared_ptr<const engine::token_constraint> constraint;
   };
 
-  outcome compile(const api::answer_form& form) const;
+  outcome compile(const api::answer_form& form, bool thinking) const;
   std::shared_ptr<const engine::token_constraint> find(const std::string& key);
   void keep(std::string key, const std::shared_ptr<const engine::token_constraint>& constraint);
 

@@ -210,7 +210,7 @@ class embedded final : public engine_upstream {
       ids = render();
     }
     if (!ids) co_return std::unexpected(to_gateway_error(ids.error()));
-    const auto bound = co_await constraints_.of(request->answer, pool_);
+    const auto bound = co_await constraints_.of(request->answer, request->prompt.thinking, pool_);
     if (!bound) co_return std::unexpected(bound.error());
     std::vector<prepared_prompt> prompts;
     prompts.push_back({std::move(*ids), {}, std::move(terms)});

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "engine/structure/answer_constraint.hpp"
+#include "engine/text/chat_format.hpp"
 
 namespace {
 
@@ -23,14 +24,14 @@ std::shared_ptr<const vocabulary> words() {
   return made;
 }
 
-text::call_markup markup() {
-  const auto id = [](const char* content) { return *tokenizer()->special_id(content); };
-  return {id("<|tool_calls_section_begin|>"), id("<|tool_calls_section_end|>"), id("<|tool_call_begin|>"),
-          id("<|tool_call_argument_begin|>"), id("<|tool_call_end|>")};
+text::answer_markup markup() {
+  const auto format = text::chat_format::detect(tokenizer());
+  REQUIRE(format);
+  return (*format)->answers(true);
 }
 
 std::shared_ptr<const token_constraint> constraint_of(const answer_spec& spec) {
-  const text::call_markup marks = markup();
+  const text::answer_markup marks = markup();
   auto rules = compile_answer(spec, &marks);
   INFO((rules ? std::string() : rules.error().detail));
   REQUIRE(rules);
@@ -141,7 +142,7 @@ TEST_CASE("calls: required, one of several, in parallel or not", "[structure]") 
 }
 
 TEST_CASE("a refusal says whose schema it is", "[structure]") {
-  const text::call_markup marks = markup();
+  const text::answer_markup marks = markup();
   const auto refused =
       compile_answer({.text = text_form::none,
                       .calls = call_rule::required,
@@ -153,7 +154,7 @@ TEST_CASE("a refusal says whose schema it is", "[structure]") {
 }
 
 TEST_CASE("functions that promise nothing never keep a request from being served", "[structure]") {
-  const text::call_markup marks = markup();
+  const text::answer_markup marks = markup();
   std::string large = R"({"type":"object","properties":{)";
   for (int i = 0; i < 400; ++i) {
     large += (i > 0 ? ",\"" : "\"") + std::to_string(i) + R"(":{"type":"string","pattern":"^(ab|c){30})" +
@@ -198,8 +199,9 @@ TEST_CASE("a vocabulary spells every text", "[structure]") {
   answer_spec spec{.text = text_form::free, .calls = call_rule::allowed, .functions = {{"f", "", false}}};
   const auto mask = constraint_of(spec)->start()->allowed();
   REQUIRE(mask);
+  const std::int32_t begin = *tokenizer()->special_id("<|tool_calls_section_begin|>");
   for (std::int32_t id = 0; id < tokenizer()->vocab_size(); ++id) {
-    const bool expected = !words()->bytes(id).empty() || id == markup().section_begin;
+    const bool expected = !words()->bytes(id).empty() || id == begin;
     CHECK(contains(*mask, id) == expected);
   }
 }

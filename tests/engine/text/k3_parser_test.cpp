@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 
 #include "engine/text/k3_markup.hpp"
+#include "tests/engine/text/parsed_answer.hpp"
 #include "tests/engine/text/support.hpp"
 
 namespace weir::engine::text {
@@ -18,32 +19,6 @@ std::shared_ptr<const tokenizer> k3_tokenizer() {
   return *tok;
 }
 
-struct parsed_answer {
-  std::string reasoning;
-  std::string content;
-  struct call {
-    std::string id, name, arguments;
-    bool operator==(const call&) const = default;
-  };
-  std::vector<call> calls;
-  bool has_calls = false;
-};
-
-void take(parsed_answer& out, const std::vector<chat_delta>& deltas) {
-  for (const auto& delta : deltas) {
-    if (const auto* reasoning = std::get_if<reasoning_delta>(&delta)) out.reasoning += reasoning->text;
-    if (const auto* content = std::get_if<content_delta>(&delta)) out.content += content->text;
-    if (const auto* call = std::get_if<tool_call_begin>(&delta)) {
-      CHECK(call->index == static_cast<int>(out.calls.size()));
-      out.calls.push_back({call->id, call->name, {}});
-    }
-    if (const auto* more = std::get_if<tool_arguments_delta>(&delta)) {
-      REQUIRE(more->index + 1 == static_cast<int>(out.calls.size()));
-      out.calls.back().arguments += more->text;
-    }
-  }
-}
-
 // (o) (c) (s) (e) for the four special tokens.
 parsed_answer parsed(std::string markup, bool thinking = true) {
   const std::pair<const char*, const char*> k_short[] = {
@@ -54,12 +29,7 @@ parsed_answer parsed(std::string markup, bool thinking = true) {
   }
   const auto format = chat_format::detect(k3_tokenizer());
   REQUIRE(format);
-  const auto parser = (*format)->make_parser(thinking);
-  parsed_answer out;
-  for (const auto id : encoded_with_specials(*k3_tokenizer(), markup)) take(out, parser->push(id));
-  take(out, parser->finish());
-  out.has_calls = parser->has_tool_calls();
-  return out;
+  return parse_answer(**format, thinking, encoded_with_specials(*k3_tokenizer(), markup));
 }
 
 bool is_json(const std::string& text) {
@@ -237,6 +207,54 @@ TEST_CASE("what the parser reads is what the renderer writes", "[k3_parser]") {
     CHECK(out.calls[i] == parsed_answer::call{call.id, call.name, call.arguments});
   }
   CHECK((*format)->stop_tokens() == std::vector<std::int32_t>{256, 260});
+}
+
+namespace {
+
+void write(const markup_pieces& pieces, std::vector<std::int32_t>& out) {
+  for (const auto& piece : pieces) {
+    if (piece.special >= 0) {
+      out.push_back(piece.special);
+    } else {
+      k3_tokenizer()->encode(piece.text, out);
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("an answer written in the format's markup is read as it was meant", "[k3_parser]") {
+  const auto format = *chat_format::detect(k3_tokenizer());
+  const parsed_answer::call calls[] = {
+      {"functions.get:0", "get", R"({"s": "<|close|>json<|sep|>", "n": [1]})"},
+      {"functions.set-2:1", "set-2", "{}"}};
+  for (const bool thinking : {true, false}) {
+    for (const std::size_t count : {0, 1, 2}) {
+      const answer_markup m = format->answers(thinking);
+      REQUIRE(m.thought_end.has_value() == thinking);
+      std::vector<std::int32_t> tokens;
+      if (thinking) {
+        k3_tokenizer()->encode("Hm. <|close|>think<|sep|>", tokens);  // no special tokens
+        write(*m.thought_end, tokens);
+      }
+      k3_tokenizer()->encode("Yes.", tokens);
+      write(count > 0 ? m.calls_begin : m.text_end, tokens);
+      for (std::size_t i = 0; i < count; ++i) {
+        write(m.call_begin, tokens);
+        k3_tokenizer()->encode(calls[i].name, tokens);
+        write(m.name_end, tokens);
+        k3_tokenizer()->encode(std::to_string(m.first_index.value() + i), tokens);
+        write(m.arguments_begin, tokens);
+        k3_tokenizer()->encode(calls[i].arguments, tokens);
+        write(m.call_end, tokens);
+      }
+      if (count > 0) write(m.calls_end, tokens);
+      const auto answer = parse_answer(*format, thinking, tokens);
+      CHECK(answer.reasoning == (thinking ? "Hm. <|close|>think<|sep|>" : ""));
+      CHECK(answer.content == "Yes.");
+      CHECK(answer.calls == std::vector(calls, calls + count));
+    }
+  }
 }
 
 TEST_CASE("string arguments stream, and other values come whole", "[k3_parser]") {
