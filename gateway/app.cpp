@@ -15,6 +15,7 @@
 #include "gateway/config/load.hpp"
 #include "gateway/heap.hpp"
 #include "gateway/http/server.hpp"
+#include "gateway/kv_events/publisher.hpp"
 #include "gateway/observe/log.hpp"
 #include "gateway/reload.hpp"
 #include "gateway/version.hpp"
@@ -61,8 +62,11 @@ void print_banner(const snapshot& snap, const std::string& api_url, const std::s
   const bool open = snap.config.auth.loopback_open;
   const std::string key = open ? "any" : "YOUR_KEY";
   const std::string header = open ? "" : " -H 'Authorization: Bearer YOUR_KEY'";
-  fmt::print("weir {}\nlistening on {}\nadmin on {}\nmodels: {}\n\n", k_version, api_url, admin_url, models);
-  fmt::print("Try it:\n  curl {}/v1/chat/completions{} -H 'Content-Type: application/json' \\\n", api_url,
+  fmt::print("weir {}\nlistening on {}\nadmin on {}\nmodels: {}\n", k_version, api_url, admin_url, models);
+  if (snap.events) {
+    fmt::print("KV events at {}, replayed at {}\n", snap.events->endpoint(), snap.events->replay_endpoint());
+  }
+  fmt::print("\nTry it:\n  curl {}/v1/chat/completions{} -H 'Content-Type: application/json' \\\n", api_url,
              header);
   fmt::print(
       R"(    -d '{{"model":"{}","messages":[{{"role":"user","content":"What is the capital of Kenya?"}}]}}')",
@@ -124,6 +128,7 @@ std::size_t drain(const sigset_t& signals, http::server& server, std::chrono::mi
   return cut.get();
 }
 
+// `config_file`: what a reload reads again; empty: nothing does.
 int serve(const std::filesystem::path& config_file, const config::gateway_config& config) {
   const sigset_t signals = block_signals();
   api::server_state state;
@@ -154,7 +159,8 @@ int serve(const std::filesystem::path& config_file, const config::gateway_config
   }
   services.routing->open_store();
   state.shadows.keep_in(state.keys.money.get());
-  api::endpoint_dispatcher api(state, api::api_endpoints(), api::listener::api);
+  api::endpoint_dispatcher api(state, config.replica.on ? api::replica_endpoints() : api::api_endpoints(),
+                               api::listener::api);
   api::endpoint_dispatcher admin(state, api::admin_endpoints(), api::listener::admin);
   http::server server(to_options(config), [](std::string_view what) { spdlog::error("fault: {}", what); });
   const auto api_port = server.listen(to_spec(config.listen, config.limits, api));
@@ -195,6 +201,10 @@ int serve_forever(const std::filesystem::path& config_file) {
     return cli::k_bad_config;
   }
   return serve(config_file, *config);
+}
+
+int serve_forever(const config::gateway_config& config) {
+  return serve({}, config);
 }
 
 }  // namespace weir::gateway

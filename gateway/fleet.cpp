@@ -10,6 +10,7 @@
 #include "gateway/config/load.hpp"
 #include "gateway/fleet_parts.hpp"
 #include "gateway/http/tls_context.hpp"
+#include "gateway/kv_events/publisher.hpp"
 #include "gateway/shadow/destination.hpp"
 
 namespace weir::gateway {
@@ -53,14 +54,24 @@ std::shared_ptr<upstream::engine_upstream> take_over(const config::target_config
   return nullptr;
 }
 
+using publisher_ptr = std::shared_ptr<kv_events::publisher>;
+
+// Null where nothing is published.
+std::expected<publisher_ptr, std::string> open_publisher(const config::replica_config& config) {
+  if (config.events.empty()) return nullptr;
+  return kv_events::publisher::open({.endpoint = config.events, .replay_endpoint = config.replay});
+}
+
 std::expected<engine_map, std::string> open_engines(const config::gateway_config& config,
-                                                    const snapshot* previous) {
+                                                    const snapshot* previous, const publisher_ptr& events) {
   engine_map engines;
   for (const auto& target : config.targets) {
     if (target.is_http) continue;
     auto engine = take_over(target, previous);
     if (!engine) {
-      auto opened = upstream::engine_upstream::open(to_engine_config(target));
+      auto options = to_engine_config(target);
+      if (events) options.engine.on_cache_events = [events](const auto& told) { events->publish(told); };
+      auto opened = upstream::engine_upstream::open(options);
       if (!opened) {
         return std::unexpected(fmt::format("target '{}': {}: {}", target.name,
                                            target.engine.model_dir.string(), opened.error().detail));
@@ -176,6 +187,7 @@ limits::target_prices to_prices(const config::terms_config& terms) {
 route::model_terms to_terms(const config::gateway_config& config, const config::model_config& model) {
   const auto& routing = config.routing;
   route::model_terms out{.name = model.name, .shared_by = to_sharing(routing.sharing)};
+  out.own_salts = config.replica.on;
   out.how.kind = to_policy(routing.policy);
   out.how.value_of_time_usd_per_s = routing.value_of_time_usd_per_hour / 3600;
   out.how.credit_share = routing.credit;
@@ -337,7 +349,9 @@ std::expected<std::shared_ptr<const snapshot>, std::string> build_snapshot(
   if (!admin_key) return std::unexpected(admin_key.error());
   auto replicas = open_replicas(config, previous, services);
   if (!replicas) return std::unexpected(replicas.error());
-  auto engines = open_engines(config, previous);
+  auto events = open_publisher(config.replica);
+  if (!events) return std::unexpected(events.error());
+  auto engines = open_engines(config, previous, *events);
   if (!engines) return std::unexpected(engines.error());
   if (const auto warning = config::warning_of(config); !warning.empty()) spdlog::warn("{}", warning);
   auto next = std::make_shared<snapshot>();
@@ -350,6 +364,7 @@ std::expected<std::shared_ptr<const snapshot>, std::string> build_snapshot(
   next->retries = take_over_retries(config.failover, previous);
   next->engines = std::move(*engines);
   next->replicas = std::move(*replicas);
+  next->events = std::move(*events);
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   const auto created_s = std::chrono::duration_cast<std::chrono::seconds>(now).count();
   for (const auto& model : config.models) {

@@ -31,6 +31,10 @@ namespace weir::gateway::shadow {
 struct destination;
 }
 
+namespace weir::gateway::kv_events {
+class publisher;
+}
+
 namespace weir::gateway {
 
 // What targets of every snapshot share; outlives them.
@@ -64,6 +68,7 @@ struct snapshot {
   std::optional<auth::admin_key> admin_key;  // nothing: who may change keys is nobody
   std::map<std::string, std::shared_ptr<upstream::engine_upstream>, std::less<>> engines;  // by target name
   std::map<std::string, http_replica, std::less<>> replicas;                               // by target name
+  std::shared_ptr<const kv_events::publisher> events;      // of a replica that publishes them; else null
   std::vector<std::shared_ptr<const model_entry>> models;  // in the file's order
   std::map<std::string, std::shared_ptr<const model_entry>, std::less<>> model_by_name;  // names and aliases
 

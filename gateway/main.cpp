@@ -32,6 +32,7 @@ int main(int argc, char** argv) {
       "  weir serve --config configs/quickstart.yaml    serve the bundled model on 127.0.0.1:8080\n"
       "  weir chat \"What is the capital of Kenya?\"      one answer in the terminal, no server needed\n"
       "  weir serve --config F --check                  report every fault of a configuration\n"
+      "  weir engine --model DIR                        serve a model as a replica that others route to\n"
       "  weir explain request.json                      where a running weir would send it, and why\n"
       "  weir costs --example > costs.yaml              should we host the model, or use an API?\n"
       "  weir compare --since 24h                       which target is cheaper, faster and more reliable\n"
@@ -43,6 +44,7 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   cli::command chosen;
   cli::add_serve(app, chosen);
+  cli::add_engine(app, chosen);
   cli::add_chat(app, chosen);
   cli::add_model(app, chosen);
   cli::add_keys(app, chosen);

@@ -50,6 +50,10 @@ std::expected<void, std::string> reloader::start(const config::gateway_config& c
 }
 
 bool reloader::run() {
+  if (config_file_.empty()) {
+    spdlog::warn("reload: there is no configuration file to read again; restart to change options");
+    return false;
+  }
   const auto wanted = config::load(config_file_);
   if (!wanted) {
     spdlog::error("reload refused, the running configuration stays:\n{}", config::to_text(wanted.error()));

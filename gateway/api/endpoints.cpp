@@ -1,5 +1,6 @@
 #include "gateway/api/endpoints.hpp"
 
+#include <algorithm>
 #include <array>
 
 #include "gateway/admin/handlers.hpp"
@@ -25,6 +26,18 @@ constexpr std::array k_api{
     endpoint{"/healthz", verb::get, access::open, "healthz", &serve_health},
     endpoint{"/readyz", verb::get, access::open, "readyz", &serve_ready},
 };
+
+// What routers and balancers ask of a vLLM besides.
+constexpr std::array k_of_replica{
+    endpoint{"/metrics", verb::get, access::key, "metrics", &serve_replica_metrics},
+    endpoint{"/health", verb::get, access::open, "healthz", &serve_health},
+};
+
+constexpr auto k_replica = [] {
+  std::array<endpoint, k_api.size() + k_of_replica.size()> out{};
+  std::copy(k_of_replica.begin(), k_of_replica.end(), std::copy(k_api.begin(), k_api.end(), out.begin()));
+  return out;
+}();
 
 constexpr std::array k_admin{
     endpoint{"/admin/v1/keys", verb::get, access::admin, "keys", &admin::serve<&admin::list_keys>},
@@ -73,6 +86,9 @@ std::span<const endpoint> api_endpoints() noexcept {
 }
 std::span<const endpoint> admin_endpoints() noexcept {
   return k_admin;
+}
+std::span<const endpoint> replica_endpoints() noexcept {
+  return k_replica;
 }
 
 }  // namespace weir::gateway::api

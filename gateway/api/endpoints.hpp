@@ -61,6 +61,7 @@ struct endpoint {
 
 std::span<const endpoint> api_endpoints() noexcept;
 std::span<const endpoint> admin_endpoints() noexcept;
+std::span<const endpoint> replica_endpoints() noexcept;  // of the API listener of `weir engine`
 
 // The part of a path that fits the pattern, empty for a literal one; nothing where it does not fit.
 std::optional<std::string_view> match_path(std::string_view pattern, std::string_view path) noexcept;
@@ -77,6 +78,7 @@ task<void> serve_model(request_context& context);
 task<void> serve_health(request_context& context);
 task<void> serve_ready(request_context& context);
 task<void> serve_metrics(request_context& context);
+task<void> serve_replica_metrics(request_context& context);  // with vLLM's names besides
 task<void> serve_explain(request_context& context);
 
 }  // namespace weir::gateway::api

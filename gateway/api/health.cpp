@@ -7,8 +7,10 @@
 #include "gateway/admin/key_json.hpp"
 #include "gateway/api/endpoints.hpp"
 #include "gateway/api/json.hpp"
+#include "gateway/kv_events/publisher.hpp"
 #include "gateway/observe/ledger_metrics.hpp"
 #include "gateway/observe/target_metrics.hpp"
+#include "gateway/observe/vllm_metrics.hpp"
 #include "gateway/route/model_router.hpp"
 
 namespace weir::gateway::api {
@@ -70,7 +72,9 @@ task<void> serve_ready(request_context& context) {
   co_await context.exchange.send(std::move(reply));
 }
 
-task<void> serve_metrics(request_context& context) {
+namespace {
+
+std::string metrics_text(const request_context& context, std::vector<prometheus::MetricFamily> more) {
   for (const auto& [name, engine] : context.snap->engines) {
     const auto s = engine->stats();
     context.state.metrics.set_engine({.target = name,
@@ -96,16 +100,51 @@ task<void> serve_metrics(request_context& context) {
                                       .evictions = static_cast<double>(s.evictions),
                                       .preemptions = static_cast<double>(s.preemptions)});
   }
-  std::vector<prometheus::MetricFamily> more;
   if (const auto* money = context.state.keys.money.get()) {
-    more = observe::ledger_families(money->count(), money->health());
+    auto ledger = observe::ledger_families(money->count(), money->health());
+    std::move(ledger.begin(), ledger.end(), std::back_inserter(more));
   }
   auto spans = observe::trace_families(context.snap->tracing);
   std::move(spans.begin(), spans.end(), std::back_inserter(more));
   auto targets = observe::target_families(standings(*context.snap));
   std::move(targets.begin(), targets.end(), std::back_inserter(more));
-  http::reply reply{.content_type = "text/plain; version=0.0.4; charset=utf-8",
-                    .body = context.state.metrics.text(std::move(more))};
+  return context.state.metrics.text(std::move(more));
+}
+
+std::vector<prometheus::MetricFamily> publisher_families(const kv_events::publisher& of) {
+  const auto counts = of.counters();
+  const auto counter = [](const char* name, const char* help, std::uint64_t value) {
+    prometheus::ClientMetric metric;
+    metric.counter.value = static_cast<double>(value);
+    return prometheus::MetricFamily{
+        .name = name, .help = help, .type = prometheus::MetricType::Counter, .metric = {metric}};
+  };
+  return {counter("weir_kv_event_batches_total", "Batches of KV events published", counts.batches),
+          counter("weir_kv_events_dropped_total",
+                  "KV events that came faster than they could be written, whereupon all was taken back",
+                  counts.dropped),
+          counter("weir_kv_event_replays_total", "Replays of KV events that were asked for", counts.replays)};
+}
+
+constexpr std::string_view k_metrics_type = "text/plain; version=0.0.4; charset=utf-8";
+
+}  // namespace
+
+task<void> serve_metrics(request_context& context) {
+  http::reply reply{.content_type = std::string(k_metrics_type), .body = metrics_text(context, {})};
+  co_await context.exchange.send(std::move(reply));
+}
+
+task<void> serve_replica_metrics(request_context& context) {
+  const auto& snap = *context.snap;
+  std::vector<prometheus::MetricFamily> more;
+  if (snap.events) more = publisher_families(*snap.events);
+  const auto& engine = snap.engines.begin()->second;  // its only one
+  auto engine_families =
+      observe::vllm_families(snap.models.front()->name, engine->stats(), engine::engine_config().page_tokens);
+  std::move(engine_families.begin(), engine_families.end(), std::back_inserter(more));
+  http::reply reply{.content_type = std::string(k_metrics_type),
+                    .body = metrics_text(context, std::move(more))};
   co_await context.exchange.send(std::move(reply));
 }
 

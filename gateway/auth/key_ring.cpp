@@ -33,7 +33,7 @@ const key_record* find_same(const std::vector<key_record>& records, const key_re
 std::expected<void, std::string> key_ring::configure(const config::auth_config& config) {
   auto records = records_of(config);
   if (!records) return std::unexpected(records.error());
-  std::string secret;
+  std::string secret = config.secret;
   if (!config.secret_file.empty()) {
     auto read = read_secret(config.secret_file);
     if (!read) return std::unexpected(read.error());

@@ -17,6 +17,7 @@ inline constexpr int k_bad_config = 2;   // configuration or arguments
 inline constexpr int k_streams_cut = 3;  // a drain ended with requests still running
 
 void add_serve(CLI::App& app, command& chosen);
+void add_engine(CLI::App& app, command& chosen);
 void add_chat(CLI::App& app, command& chosen);
 void add_model(CLI::App& app, command& chosen);
 void add_keys(CLI::App& app, command& chosen);

@@ -68,6 +68,7 @@ struct key_config {
 struct auth_config {
   bool loopback_open = false;         // clients on this machine need no key; any key they send is accepted
   std::filesystem::path secret_file;  // 0600, 32 bytes or more; needed when there are keys or a ledger
+  std::string secret;                 // in place of the file, of keys that live no longer than the process
   std::filesystem::path ledger_dir;   // keys made at run time and budgets live there; empty: neither
   std::vector<key_config> keys;
   std::vector<auth::tenant_record> tenants;  // those with a weight
@@ -305,6 +306,13 @@ struct shadow_config {
   mark at;
 };
 
+// What `weir engine` is besides a gateway of one engine. No key of a file says it.
+struct replica_config {
+  bool on = false;     // the callers are gateways: their cache_salt keeps prompts apart, as at vLLM
+  std::string events;  // where KV events are published, tcp://HOST:PORT; empty: nowhere
+  std::string replay;  // where past ones are answered for; empty: nowhere
+};
+
 struct log_config {
   std::string level = "info";  // debug | info | warn | error
   bool access = true;          // one JSON line per request on standard error
@@ -328,6 +336,7 @@ struct gateway_config {
   std::vector<mark> rule_marks;  // one per rule
   std::vector<target_config> targets;
   std::vector<model_config> models;
+  replica_config replica;
 };
 
 struct fault {

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <fstream>
 #include <iterator>
+#include <tuple>
 
 #include "gateway/config/read_keys.hpp"
 #include "gateway/config/read_routing.hpp"
@@ -24,19 +25,12 @@ void read_listen(map_reader& in, std::string_view key, listen_config& out) {
   in.text(key, value);
   if (value.empty()) return;
   out.at = in.at(key);
-  const auto colon = value.rfind(':');
-  const std::string host = colon == std::string::npos ? "" : value.substr(0, colon);
-  unsigned port = 0;
-  const char* const end = value.data() + value.size();
-  const auto [stop, ec] =
-      std::from_chars(value.data() + (colon == std::string::npos ? value.size() : colon + 1), end, port);
-  if (host.empty() || ec != std::errc() || stop != end || port > 65535) {
+  const auto address = read_address(value);
+  if (!address) {
     in.fail(key, fmt::format("'{}' is not ADDRESS:PORT (127.0.0.1:8080, 0.0.0.0:80, [::1]:8080)", value));
     return;
   }
-  const bool bracketed = host.front() == '[' && host.back() == ']';
-  out.address = bracketed ? host.substr(1, host.size() - 2) : host;
-  out.port = static_cast<std::uint16_t>(port);
+  std::tie(out.address, out.port) = *address;
 }
 
 void read_tls(map_reader& in, tls_config& out) {
@@ -202,6 +196,19 @@ void add_unreported(std::vector<fault>& faults, std::vector<fault> more) {
 }
 
 }  // namespace
+
+std::optional<std::pair<std::string, std::uint16_t>> read_address(std::string_view text) {
+  const auto colon = text.rfind(':');
+  if (colon == std::string_view::npos || colon == 0) return std::nullopt;
+  auto host = text.substr(0, colon);
+  unsigned port = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, ec] = std::from_chars(text.data() + colon + 1, end, port);
+  if (ec != std::errc() || stop != end || port > 65535) return std::nullopt;
+  const bool bracketed = host.front() == '[' && host.back() == ']';
+  if (bracketed) host = host.substr(1, host.size() - 2);
+  return std::pair(std::string(host), static_cast<std::uint16_t>(port));
+}
 
 loaded parse(std::string_view yaml, const std::filesystem::path& file) {
   auto reading = read(yaml, file);

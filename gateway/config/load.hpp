@@ -2,10 +2,13 @@
 // Pure but for reading the named file and asking whether files it refers to exist; any thread.
 #pragma once
 
+#include <cstdint>
 #include <expected>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "gateway/config/config.hpp"
@@ -22,6 +25,9 @@ loaded load(const std::filesystem::path& file);
 // The same from text; `file` names it in faults and is where relative paths start. Does not touch the file
 // system.
 loaded parse(std::string_view yaml, const std::filesystem::path& file);
+
+// ADDRESS:PORT, of IPv6 [ADDRESS]:PORT; that the address is numeric is validate()'s to say.
+std::optional<std::pair<std::string, std::uint16_t>> read_address(std::string_view text);
 
 // Rules between fields: names unique and resolvable, listeners allowed, keys well-formed. With `check_files`,
 // also that what the configuration refers to exists.

@@ -287,7 +287,7 @@ class checker {
 
   void check_keys() {
     const auto& auth = config_.auth;
-    if (!auth.keys.empty() && auth.secret_file.empty()) {
+    if (!auth.keys.empty() && auth.secret_file.empty() && auth.secret.empty()) {
       fail(auth.at, "auth.secret_file", "keys need the server secret that their digests were made with");
     }
     if (!auth.ledger_dir.empty() && auth.secret_file.empty()) {

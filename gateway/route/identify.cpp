@@ -1,6 +1,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/this_coro.hpp>
 
+#include "engine/engine.hpp"
 #include "gateway/route/model_router.hpp"
 
 namespace weir::gateway::route {
@@ -50,7 +51,9 @@ task<std::shared_ptr<const prompt_identity>> model_router::identify(const api::g
   scope_table::scope scope;
   if (!ids_.empty() || engines_) {
     scope = shared_.scopes().find(caller, sharing_with(caller), chain_model_, call.cache_salt);
-    out->cache_salt = scope.cache_salt;
+    out->cache_salt = terms_.own_salts && call.cache_salt.size() <= engine::k_scope_bytes_max
+                          ? call.cache_salt
+                          : scope.cache_salt;
   }
   const auto content = ids_.empty() && rules_.empty() ? std::nullopt : read_prompt(call);
   if (!content) {

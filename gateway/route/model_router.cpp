@@ -251,6 +251,10 @@ attempt model_router::dispatch(const ask& a, policy::decision made) {
   if (a.session) shared_.sessions().remember(*a.session, {marks_[picked], a.facts.prompt_tokens});
   const bool engine = is_engine(picked);
   const bool shared = to.state->has_cache() && !to.state->cache().salted;  // as the operator declares
+  if (engine && terms_.own_salts) {
+    out.members_.push_back({"cache_salt", '"' + a.prompt->cache_salt + '"'});
+    return out;
+  }
   if (engine && shared) out.members_.push_back({"cache_salt", "\"\""});
   if ((engine || to.state->has_cache()) && !shared && !a.prompt->cache_salt.empty()) {
     out.members_.push_back({"cache_salt", '"' + a.prompt->cache_salt + '"'});

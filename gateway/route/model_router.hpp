@@ -52,6 +52,7 @@ struct model_terms {
   std::shared_ptr<const engine::text::tokenizer> tokenizer;   // null: prompts are keyed by text
   std::shared_ptr<const engine::text::prompt_renderer> chat;  // null: only plain prompts are tokenized
   sharing shared_by = sharing::tenant;
+  bool own_salts = false;  // callers' cache_salt goes to the engine as it came; none: shared by all
   policy::scoring how;
   policy::overflow_terms overflow;
   policy::placement_terms placement;

@@ -40,25 +40,35 @@ export class Weir {
     weir.dir = mkdtempSync(path.join(tmpdir(), 'weir-clients-'));
     weir.file = path.join(weir.dir, 'weir.yaml');
     weir.configure(change(defaults(), weir.dir));
-    weir.child = spawn(process.env.WEIR_BIN, ['serve', '--config', weir.file], {
-      stdio: ['ignore', 'pipe', 'pipe'],
+    return weir.#run('serve', '--config', weir.file);
+  }
+
+  // `weir engine` on free ports; `events` and `replay` where it publishes.
+  static async engine(...args) {
+    const weir = new Weir();
+    weir.dir = mkdtempSync(path.join(tmpdir(), 'weir-clients-'));
+    const listen = args.includes('--listen') ? [] : ['--listen', '127.0.0.1:0'];
+    return weir.#run('engine', '--model', modelDir, ...listen, ...args);
+  }
+
+  async #run(...args) {
+    this.child = spawn(process.env.WEIR_BIN, args, {stdio: ['ignore', 'pipe', 'pipe']});
+    this.log = '';
+    this.out = '';
+    this.child.stdout.on('data', (bytes) => {
+      this.out += bytes;
     });
-    weir.log = '';
-    weir.out = '';
-    weir.child.stdout.on('data', (bytes) => {
-      weir.out += bytes;
+    this.child.stderr.on('data', (bytes) => {
+      this.log += bytes;
     });
-    weir.child.stderr.on('data', (bytes) => {
-      weir.log += bytes;
-    });
-    weir.ended = new Promise((resolve) => weir.child.on('close', (code, signal) => resolve({code, signal})));
+    this.ended = new Promise((resolve) => this.child.on('close', (code, signal) => resolve({code, signal})));
     try {
-      await weir.#ready();
+      await this.#ready();
     } catch (error) {
-      weir.child.kill('SIGKILL');
+      this.child.kill('SIGKILL');
       throw error;
     }
-    return weir;
+    return this;
   }
 
   configure(config) {
@@ -72,7 +82,9 @@ export class Weir {
     for await (const line of lines) {
       this.url ??= /^listening on (\S+)/.exec(line)?.[1];
       this.admin ??= /^admin on (\S+)/.exec(line)?.[1];
-      if (this.url && this.admin) break;
+      const events = /^KV events at (\S+), replayed at (\S+)$/.exec(line);
+      if (events) [, this.events, this.replay] = events;
+      if (/^Try it:/.test(line)) break;
     }
     clearTimeout(timer);
     if (!this.url || !this.admin) throw new Error(`weir did not start: ${this.log}`);
