@@ -148,7 +148,7 @@ describe('hedging', {timeout: 300_000}, () => {
   });
 
   test('second targets cost at most their share of all requests', async (t) => {
-    const late = (request, socket) => setTimeout(() => answers(request, socket), SLOW ? 400 : 200);
+    const late = (request, socket) => setTimeout(() => answers(request, socket), HEDGE_MS * 2);
     const {weir, requests} = await pairOf(t, late, late, {failover: {hedge_percent: 10}});
     const all = 60;
     await Promise.all(Array.from({length: all}, () => ask(weir, streamBody())));
