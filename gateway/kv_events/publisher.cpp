@@ -53,14 +53,10 @@ double seconds_since_1970() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-using payload = std::shared_ptr<const std::string>;
-
-// Shares the bytes: replays to many subscribers take no memory of their own.
-zmq::message_t message_of(const payload& bytes) {
-  auto held = std::make_unique<payload>(bytes);
-  const auto free = [](void*, void* hint) { delete static_cast<payload*>(hint); };
-  zmq::message_t out(const_cast<char*>(bytes->data()), bytes->size(), free, held.get());
-  static_cast<void>(held.release());
+// Shares the bytes, which libzmq counts: replays to many subscribers take no memory of their own.
+zmq::message_t share(zmq::message_t& bytes) {
+  zmq::message_t out;
+  out.copy(bytes);
   return out;
 }
 
@@ -76,16 +72,16 @@ struct publisher::impl {
   }
   void run(const std::stop_token& stop);
   void send_waiting();
-  void send(std::string text);
+  void send(std::string_view text);
   void answer_replays();
   bool answer_one();
-  void reply(const zmq::message_t& to, std::uint64_t sequence, const payload& bytes);
+  void reply(const zmq::message_t& to, std::uint64_t sequence, zmq::message_t bytes);
 
   const publisher_options options;
   zmq::context_t context{1};
   zmq::socket_t live{context, zmq::socket_type::pub};  // the thread's, as all down to next_sequence
   zmq::socket_t replay{context, zmq::socket_type::router};
-  std::deque<std::pair<std::uint64_t, payload>> kept;
+  std::deque<std::pair<std::uint64_t, zmq::message_t>> kept;
   std::size_t kept_bytes = 0;
   std::uint64_t next_sequence;
   std::string endpoint;
@@ -165,20 +161,20 @@ void publisher::impl::send_waiting() {
 }
 
 // Kept before it is sent, so that whoever misses it can ask for it.
-void publisher::impl::send(std::string text) {
+void publisher::impl::send(std::string_view text) {
   const auto sequence = next_sequence++;
-  const auto bytes = std::make_shared<const std::string>(std::move(text));
-  kept_bytes += bytes->size();
-  kept.emplace_back(sequence, bytes);
+  zmq::message_t bytes(text.data(), text.size());
+  kept_bytes += bytes.size();
+  kept.emplace_back(sequence, share(bytes));
   while (!kept.empty() && (kept.size() > options.kept_batches_max || kept_bytes > options.kept_bytes_max)) {
-    kept_bytes -= kept.front().second->size();
+    kept_bytes -= kept.front().second.size();
     kept.pop_front();
   }
   batches.fetch_add(1, std::memory_order_relaxed);
   const auto number = to_big_endian(sequence);
   live.send(zmq::message_t(), zmq::send_flags::sndmore | zmq::send_flags::dontwait);
   live.send(zmq::buffer(number), zmq::send_flags::sndmore | zmq::send_flags::dontwait);
-  live.send(message_of(bytes), zmq::send_flags::dontwait);
+  live.send(std::move(bytes), zmq::send_flags::dontwait);
 }
 
 void publisher::impl::answer_replays() {
@@ -200,20 +196,20 @@ bool publisher::impl::answer_one() {
   if (count != frames.size() || frames[2].size() != k_sequence_bytes) return true;
   replays.fetch_add(1, std::memory_order_relaxed);
   const auto from = from_big_endian(frames[2]);
-  for (const auto& [sequence, bytes] : kept) {
-    if (sequence >= from) reply(frames[0], sequence, bytes);
+  for (auto& [sequence, bytes] : kept) {
+    if (sequence >= from) reply(frames[0], sequence, share(bytes));
   }
-  reply(frames[0], k_end_of_replay, std::make_shared<const std::string>());
+  reply(frames[0], k_end_of_replay, {});
   return true;
 }
 
-void publisher::impl::reply(const zmq::message_t& to, std::uint64_t sequence, const payload& bytes) {
+void publisher::impl::reply(const zmq::message_t& to, std::uint64_t sequence, zmq::message_t bytes) {
   const auto number = to_big_endian(sequence);
   constexpr auto k_more = zmq::send_flags::sndmore | zmq::send_flags::dontwait;
   replay.send(zmq::buffer(to.data(), to.size()), k_more);
   replay.send(zmq::message_t(), k_more);
   replay.send(zmq::buffer(number), k_more);
-  replay.send(message_of(bytes), zmq::send_flags::dontwait);
+  replay.send(std::move(bytes), zmq::send_flags::dontwait);
 }
 
 publisher::publisher(std::unique_ptr<impl> made) : impl_(std::move(made)) {}
