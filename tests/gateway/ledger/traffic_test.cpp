@@ -28,7 +28,9 @@ TEST_CASE("counts add up, by their hour, and stop at the largest number") {
   auto change = sum.add({row_of("kimi", "a", 2), row_of("kimi", "a", 3), row_of("kimi", "b", 5)}, 10);
   REQUIRE(change.written.size() == 3);
   CHECK(change.written[1].counts.requests == 5);  // whole, not the difference
-  change = sum.add({row_of("kimi", "a", std::numeric_limits<std::int64_t>::max())}, 10);
+  auto largest = row_of("kimi", "a", 1);
+  largest.counts.requests = std::numeric_limits<std::int64_t>::max();
+  change = sum.add({largest}, 10);
   CHECK(change.written[0].counts.requests == std::numeric_limits<std::int64_t>::max());
   CHECK(sum.add({row_of("kimi", "a", 1)}, 11).written[0].counts.requests == 1);
   CHECK(sum.rows().size() == 3);
