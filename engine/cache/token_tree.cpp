@@ -3,18 +3,9 @@
 #include <algorithm>
 #include <cassert>
 
+#include "engine/splitmix.hpp"
+
 namespace weir::engine::cache {
-
-namespace {
-
-// The finalizer of splitmix64: every input bit reaches every output bit.
-std::uint64_t mix(std::uint64_t x) noexcept {
-  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9ULL;
-  x = (x ^ (x >> 27)) * 0x94D049BB133111EBULL;
-  return x ^ (x >> 31);
-}
-
-}  // namespace
 
 token_tree::token_tree(std::int32_t unit_tokens, std::uint64_t seed) : unit_(unit_tokens), seed_(seed) {
   assert(unit_tokens >= 1);
@@ -22,7 +13,7 @@ token_tree::token_tree(std::int32_t unit_tokens, std::uint64_t seed) : unit_(uni
 
 std::uint64_t token_tree::chain(std::uint64_t hash, std::span<const std::int32_t> unit) const noexcept {
   for (const std::int32_t token : unit) {
-    hash = mix(hash + seed_ + 0x9E3779B97F4A7C15ULL * (static_cast<std::uint64_t>(token) + 1));
+    hash = mix_all_bits(hash + seed_ + k_splitmix_step * (static_cast<std::uint64_t>(token) + 1));
   }
   return hash;
 }
@@ -77,8 +68,8 @@ std::vector<std::int32_t> token_tree::path(std::string_view scope, std::span<con
   if (out.size() == units) return out;
   std::int32_t last = out.empty() ? root(scope) : out.back();
   if (last == k_none) {
-    std::uint64_t hash = mix(seed_);
-    for (const char c : scope) hash = mix(hash + static_cast<unsigned char>(c) + 1);
+    std::uint64_t hash = mix_all_bits(seed_);
+    for (const char c : scope) hash = mix_all_bits(hash + static_cast<unsigned char>(c) + 1);
     last = make(k_none, hash);
     roots_.emplace(scope, last);
     scopes_.emplace(last, scope);

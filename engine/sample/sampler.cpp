@@ -5,6 +5,8 @@
 #include <limits>
 #include <string>
 
+#include "engine/splitmix.hpp"
+
 namespace weir::engine {
 
 namespace {
@@ -55,12 +57,6 @@ namespace sample {
 
 namespace {
 
-std::uint64_t mix(std::uint64_t z) noexcept {
-  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ULL;
-  z = (z ^ (z >> 27)) * 0x94D049BB133111EBULL;
-  return z ^ (z >> 31);
-}
-
 // The first of the largest; NaN loses against everything.
 std::int32_t argmax(std::span<const double> values) {
   std::size_t best = 0;
@@ -99,9 +95,9 @@ void report(std::span<const double> logits, int count, token_event& event) {
 }  // namespace
 
 double uniform(std::uint64_t seed, std::uint64_t index) noexcept {
-  constexpr std::uint64_t k_golden = 0x9E3779B97F4A7C15ULL;
   // The seed is mixed first, or neighbouring seeds would give shifted copies of one stream.
-  const std::uint64_t bits = mix(mix(seed + k_golden) + (index + 1) * k_golden);
+  const std::uint64_t bits =
+      mix_all_bits(mix_all_bits(seed + k_splitmix_step) + (index + 1) * k_splitmix_step);
   return static_cast<double>(bits >> 11) * 0x1p-53;
 }
 

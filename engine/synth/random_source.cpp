@@ -8,6 +8,7 @@
 #include <cstring>
 #include <new>
 
+#include "engine/splitmix.hpp"
 #include "kernels/dtype.hpp"
 
 namespace weir::engine::synth {
@@ -45,11 +46,8 @@ spread spread_of(std::string_view name, const std::vector<std::int64_t>& shape) 
   return {0.0, 1.0 / std::sqrt(static_cast<double>(shape.back()))};
 }
 
-std::uint64_t mix(std::uint64_t x) {  // splitmix64
-  x += 0x9E3779B97F4A7C15ULL;
-  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9ULL;
-  x = (x ^ (x >> 27)) * 0x94D049BB133111EBULL;
-  return x ^ (x >> 31);
+std::uint64_t mix(std::uint64_t x) {
+  return mix_all_bits(x + k_splitmix_step);
 }
 
 std::uint64_t seed_of(std::string_view name, std::uint64_t seed) {

@@ -7,6 +7,7 @@
 #include <span>
 
 #include "gateway/kv_events/decoder.hpp"
+#include "gateway/kv_events/sequence_frame.hpp"
 
 namespace weir::gateway::kv_events {
 
@@ -14,26 +15,10 @@ namespace {
 
 constexpr int k_messages_at_once = 64;  // of one socket, then others have their turn
 constexpr int k_declines_max = 8;       // of replays asked for in one turn
-constexpr std::uint64_t k_end_of_replay = ~std::uint64_t{0};
-constexpr std::size_t k_sequence_bytes = 8;
 constexpr auto k_notice_spacing = std::chrono::minutes(1);
 constexpr int k_heartbeat_ms = 10'000;  // finds a peer that vanished without a word
 constexpr int k_heartbeat_timeout_ms = 30'000;
 constexpr int k_connect_timeout_ms = 5'000;
-
-std::uint64_t from_big_endian(const zmq::message_t& bytes) {
-  std::uint64_t value = 0;
-  for (std::size_t i = 0; i < k_sequence_bytes; ++i)
-    value = (value << 8) | static_cast<const unsigned char*>(bytes.data())[i];
-  return value;
-}
-
-std::array<unsigned char, k_sequence_bytes> to_big_endian(std::uint64_t value) {
-  std::array<unsigned char, k_sequence_bytes> bytes{};
-  for (auto at = bytes.rbegin(); at != bytes.rend(); ++at, value >>= 8)
-    *at = static_cast<unsigned char>(value);
-  return bytes;
-}
 
 // A peer that breaks the protocol, and one that sends too much at once, is never tried again by ZeroMQ; in
 // all other cases a retry is reported.

@@ -15,6 +15,7 @@
 #include <zmq.hpp>
 
 #include "gateway/kv_events/batch_writer.hpp"
+#include "gateway/kv_events/sequence_frame.hpp"
 
 namespace weir::gateway::kv_events {
 
@@ -26,22 +27,6 @@ constexpr int k_sent_max = 1'000;   // batches waiting for one slow subscriber
 constexpr int k_asked_max = 64;     // requests for replays waiting
 constexpr int k_asked_at_once = 8;  // then the stream has its turn
 constexpr std::int64_t k_request_bytes_max = 1 << 10;
-constexpr std::size_t k_sequence_bytes = 8;
-constexpr std::uint64_t k_end_of_replay = ~std::uint64_t{0};
-
-std::array<unsigned char, k_sequence_bytes> to_big_endian(std::uint64_t value) {
-  std::array<unsigned char, k_sequence_bytes> bytes{};
-  for (auto at = bytes.rbegin(); at != bytes.rend(); ++at, value >>= 8)
-    *at = static_cast<unsigned char>(value);
-  return bytes;
-}
-
-std::uint64_t from_big_endian(const zmq::message_t& bytes) {
-  std::uint64_t value = 0;
-  for (std::size_t i = 0; i < k_sequence_bytes; ++i)
-    value = (value << 8) | static_cast<const unsigned char*>(bytes.data())[i];
-  return value;
-}
 
 // No process writes a batch in each microsecond.
 std::uint64_t microseconds_since_1970() {
