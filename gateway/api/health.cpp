@@ -9,6 +9,7 @@
 #include "gateway/api/json.hpp"
 #include "gateway/kv_events/publisher.hpp"
 #include "gateway/observe/ledger_metrics.hpp"
+#include "gateway/observe/metric_family.hpp"
 #include "gateway/observe/target_metrics.hpp"
 #include "gateway/observe/vllm_metrics.hpp"
 #include "gateway/route/model_router.hpp"
@@ -114,10 +115,7 @@ std::string metrics_text(const request_context& context, std::vector<prometheus:
 std::vector<prometheus::MetricFamily> publisher_families(const kv_events::publisher& of) {
   const auto counts = of.counters();
   const auto counter = [](const char* name, const char* help, std::uint64_t value) {
-    prometheus::ClientMetric metric;
-    metric.counter.value = static_cast<double>(value);
-    return prometheus::MetricFamily{
-        .name = name, .help = help, .type = prometheus::MetricType::Counter, .metric = {metric}};
+    return observe::family(name, help, prometheus::MetricType::Counter, static_cast<double>(value));
   };
   return {counter("weir_kv_event_batches_total", "Batches of KV events published", counts.batches),
           counter("weir_kv_events_dropped_total",

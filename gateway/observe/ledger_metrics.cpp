@@ -1,23 +1,9 @@
 #include "gateway/observe/ledger_metrics.hpp"
 
+#include "gateway/observe/metric_family.hpp"
 #include "policy/limits/money.hpp"
 
 namespace weir::gateway::observe {
-
-namespace {
-
-prometheus::MetricFamily family(const char* name, const char* help, prometheus::MetricType type,
-                                double value) {
-  prometheus::ClientMetric metric;
-  if (type == prometheus::MetricType::Counter) {
-    metric.counter.value = value;
-  } else {
-    metric.gauge.value = value;
-  }
-  return {.name = name, .help = help, .type = type, .metric = {metric}};
-}
-
-}  // namespace
 
 std::vector<prometheus::MetricFamily> ledger_families(const ledger::ledger_counters& counts,
                                                       const ledger::health_report& health) {

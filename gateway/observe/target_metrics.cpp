@@ -2,16 +2,11 @@
 
 #include <utility>
 
+#include "gateway/observe/metric_family.hpp"
+
 namespace weir::gateway::observe {
 
 namespace {
-
-void add(prometheus::MetricFamily& to, std::vector<prometheus::ClientMetric::Label> labels, double value) {
-  prometheus::ClientMetric metric;
-  metric.label = std::move(labels);
-  (to.type == prometheus::MetricType::Counter ? metric.counter.value : metric.gauge.value) = value;
-  to.metric.push_back(std::move(metric));
-}
 
 // Those that are known.
 prometheus::MetricFamily account_family(const std::vector<target_standing>& targets) {

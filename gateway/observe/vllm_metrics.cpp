@@ -3,19 +3,13 @@
 #include <string>
 #include <utility>
 
+#include "gateway/observe/metric_family.hpp"
+
 namespace weir::gateway::observe {
 
 namespace {
 
 using label_list = std::vector<prometheus::ClientMetric::Label>;
-
-prometheus::MetricFamily family(const char* name, const char* help, prometheus::MetricType type,
-                                label_list labels, double value) {
-  prometheus::ClientMetric metric;
-  metric.label = std::move(labels);
-  (type == prometheus::MetricType::Counter ? metric.counter.value : metric.gauge.value) = value;
-  return {.name = name, .help = help, .type = type, .metric = {std::move(metric)}};
-}
 
 double used_share(const engine::engine_stats& s) {
   if (s.kv_pages_total == 0) return 0;
@@ -29,10 +23,10 @@ std::vector<prometheus::MetricFamily> vllm_families(std::string_view model, cons
                                                     std::int32_t page_tokens) {
   const label_list of{{"model_name", std::string(model)}, {"engine", "0"}};
   const auto gauge = [&](const char* name, const char* help, double value) {
-    return family(name, help, prometheus::MetricType::Gauge, of, value);
+    return family(name, help, prometheus::MetricType::Gauge, value, of);
   };
   const auto counter = [&](const char* name, const char* help, std::uint64_t value) {
-    return family(name, help, prometheus::MetricType::Counter, of, static_cast<double>(value));
+    return family(name, help, prometheus::MetricType::Counter, static_cast<double>(value), of);
   };
   const auto hits =
       stats.cached_prompt_end + stats.cached_junction + stats.cached_hint + stats.cached_interval;
@@ -52,8 +46,8 @@ std::vector<prometheus::MetricFamily> vllm_families(std::string_view model, cons
       counter("vllm:generation_tokens_total", "Tokens generated", stats.generated_tokens),
       counter("vllm:num_preemptions_total", "Running sequences that had to give up their memory",
               stats.preemptions),
-      family("vllm:cache_config_info", "1, labelled with the pool's size", prometheus::MetricType::Gauge,
-             std::move(sizes), 1),
+      family("vllm:cache_config_info", "1, labelled with the pool's size", prometheus::MetricType::Gauge, 1,
+             std::move(sizes)),
   };
 }
 
