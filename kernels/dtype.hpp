@@ -13,13 +13,27 @@ enum class dtype : std::uint8_t {
   bf16,   // the upper half of binary32
   f16,    // IEEE binary16
   mxfp4,  // E2M1 codes, two a byte, low nibble first; one E8M0 scale per k_mxfp4_group of them
+  int8,   // two's complement, -127..127; one float32 scale per k_int8_group of them
 };
 
 inline constexpr std::int32_t k_mxfp4_group = 32;
+inline constexpr std::int32_t k_int8_group = 64;
 
-// Bytes of one element. REQUIRES: not mxfp4, which has no whole one.
+// Those that have scales beside them: stored by whole groups of a row, for matrix products alone.
+constexpr bool grouped(dtype type) {
+  return type == dtype::mxfp4 || type == dtype::int8;
+}
+
+// Bytes of one element. REQUIRES: not grouped.
 constexpr std::size_t size_bytes(dtype type) {
   return type == dtype::f32 ? 4 : 2;
+}
+
+// Bytes of `count` elements with their scales. REQUIRES: whole groups of grouped ones.
+constexpr std::int64_t stored_bytes(dtype type, std::int64_t count) {
+  if (type == dtype::mxfp4) return count / 2 + count / k_mxfp4_group;
+  if (type == dtype::int8) return count + count / k_int8_group * 4;
+  return count * static_cast<std::int64_t>(size_bytes(type));
 }
 
 constexpr float bf16_to_float(std::uint16_t bits) {
@@ -64,7 +78,11 @@ inline float load_mxfp4(const void* data, const std::uint8_t* scales, std::size_
   return static_cast<float>(k_e2m1_doubled[code]) * half;
 }
 
-// Element `index` of a weight buffer aligned to its element size. REQUIRES: not mxfp4.
+inline float load_int8(const void* data, const float* scales, std::size_t index) {
+  return static_cast<float>(static_cast<const std::int8_t*>(data)[index]) * scales[index / k_int8_group];
+}
+
+// Element `index` of a weight buffer aligned to its element size. REQUIRES: not grouped.
 inline float load_weight(const void* data, dtype type, std::size_t index) {
   if (type == dtype::f32) return static_cast<const float*>(data)[index];
   const std::uint16_t bits = static_cast<const std::uint16_t*>(data)[index];

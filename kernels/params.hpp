@@ -21,14 +21,17 @@ inline constexpr std::int32_t k_conv_taps_max = 16;
 inline constexpr std::int32_t k_experts_per_token_max = 64;
 inline constexpr std::int32_t k_residual_sources_max = 64;
 
-// Row-major weights as the checkpoint stores them; `data` is aligned to the element size. mxfp4 is for gemm
-// and experts only.
+// Row-major weights; `data` is aligned to the element size. Grouped formats are for gemm and experts only,
+// and have a whole number of groups in a row.
 struct matrix {
   const void* data = nullptr;  // [rows, cols]
   dtype type = dtype::f32;
   std::int32_t rows = 0;
-  std::int32_t cols = 0;                 // mxfp4: a multiple of k_mxfp4_group
-  const std::uint8_t* scales = nullptr;  // [rows, cols / k_mxfp4_group], of mxfp4 alone
+  std::int32_t cols = 0;
+  const void* scales = nullptr;  // of grouped formats: [rows, cols / group] of uint8 (mxfp4), float (int8)
+
+  const std::uint8_t* exponents() const noexcept { return static_cast<const std::uint8_t*>(scales); }
+  const float* factors() const noexcept { return static_cast<const float*>(scales); }
 };
 
 // SiTU, the bounded gated unit: (beta tanh(g / beta) sigmoid(g)) * (linear_beta tanh(u / linear_beta)).

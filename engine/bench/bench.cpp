@@ -20,9 +20,7 @@ double seconds_since(clock::time_point begin) {
 
 double bytes_of(const matrix& m) {
   if (m.data == nullptr) return 0;
-  const double values = static_cast<double>(m.rows) * m.cols;
-  if (m.type == kernels::dtype::mxfp4) return values / 2 + values / kernels::k_mxfp4_group;
-  return values * static_cast<double>(kernels::size_bytes(m.type));
+  return static_cast<double>(kernels::stored_bytes(m.type, static_cast<std::int64_t>(m.rows) * m.cols));
 }
 
 // What a row costs in the products of a layer stack: of all matrices that each row passes, of one routed

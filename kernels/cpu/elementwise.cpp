@@ -33,6 +33,7 @@ void embed_rows(const embed_params<float>& p, std::int64_t begin, std::int64_t e
     case dtype::f16:
       return gather<hwy::float16_t>(p, begin, end);
     case dtype::mxfp4:
+    case dtype::int8:
       return;  // never stored so
   }
 }

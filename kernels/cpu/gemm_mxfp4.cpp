@@ -51,7 +51,7 @@ HWY_INLINE void packed_tile(const gemm_params<float>& p, std::int64_t row, std::
   const std::int64_t groups = depth / k_mxfp4_group;
   const float* a = p.a + row * depth;
   const std::uint8_t* codes = static_cast<const std::uint8_t*>(p.b.data) + column * groups * k_group_bytes;
-  const std::uint8_t* scales = p.b.scales + column * groups;
+  const std::uint8_t* scales = p.b.exponents() + column * groups;
   group_vec total[Rows];
   HWY_UNROLL(4)
   for (int r = 0; r < Rows; ++r) total[r] = hn::Zero(wide);

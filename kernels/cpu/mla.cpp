@@ -92,6 +92,7 @@ void mla_heads(const mla_params<float>& p, std::int64_t begin, std::int64_t end,
     case dtype::f16:
       return heads<hwy::float16_t>(p, begin, end, scratch);
     case dtype::mxfp4:
+    case dtype::int8:
       return;  // never stored so
   }
 }

@@ -31,7 +31,11 @@ void gemm(const gemm_params<double>& p, const context&) {
       return gemm_rows(p, [halves](std::int64_t i) { return static_cast<double>(f16_to_float(halves[i])); });
     case dtype::mxfp4:
       return gemm_rows(p, [&p](std::int64_t i) {
-        return static_cast<double>(load_mxfp4(p.b.data, p.b.scales, static_cast<std::size_t>(i)));
+        return static_cast<double>(load_mxfp4(p.b.data, p.b.exponents(), static_cast<std::size_t>(i)));
+      });
+    case dtype::int8:
+      return gemm_rows(p, [&p](std::int64_t i) {
+        return static_cast<double>(load_int8(p.b.data, p.b.factors(), static_cast<std::size_t>(i)));
       });
   }
 }
