@@ -85,7 +85,7 @@ result<void> check_memory(const engine_config& config, const model::model_config
   const std::int64_t states = std::min(config.sequences_max * layout.slab_bytes(), config.kv_bytes);
   plan::memory_plan needs;
   needs.memory_bytes = config.memory_bytes;
-  needs.bytes = {plan::weight_bytes(model),
+  needs.bytes = {plan::weight_bytes(model, config.weights),
                  plan::activation_bytes(model, config.step_tokens_max, config.sequences_max, scalar), states,
                  config.kv_bytes - states};
   needs.sum = std::accumulate(needs.bytes.begin(), needs.bytes.end(), std::int64_t{0});
@@ -161,10 +161,11 @@ class embedded_engine final : public engine {
 
 result<std::unique_ptr<engine>> engine::open(const engine_config& config) {
   if (auto checked = check(config); !checked) return std::unexpected(checked.error());
-  const auto facts = model::load_model_config(config.model_dir);
+  auto facts = model::load_model_config(config.model_dir);
   if (!facts) return std::unexpected(facts.error());
   if (auto fits = check_memory(config, *facts); !fits) return std::unexpected(fits.error());
-  const auto loaded = runner::load_model(config.model_dir);
+  const auto loaded = runner::load_model(config.model_dir, std::move(*facts),
+                                         {.weights = config.weights, .threads = thread_count(config)});
   if (!loaded) return std::unexpected(loaded.error());
   const model::model_config& model = (*loaded)->config;
   const runner::memory_layout layout = runner::layout_of(model, config.backend, config.page_tokens);

@@ -18,6 +18,7 @@
 
 #include "engine/cache/cache_event.hpp"
 #include "engine/constraint.hpp"
+#include "engine/model/weight_format.hpp"
 #include "engine/result.hpp"
 #include "engine/sampling_params.hpp"
 
@@ -38,6 +39,7 @@ struct prefix_cache_config {
 struct engine_config {
   std::filesystem::path model_dir;
   backend_kind backend = backend_kind::cpu;
+  weight_format weights = weight_format::stored;
   std::int32_t compute_threads = 0;     // 0 = cores - 1, at least 1
   std::int32_t sequences_max = 64;      // running at once, as far as kv_bytes allows
   std::int32_t queue_max = 1024;        // waiting beyond that is errc::queue_full

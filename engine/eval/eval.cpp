@@ -171,7 +171,8 @@ bool eval_report::passed() const noexcept {
 
 result<eval_report> evaluate(const eval_options& options) {
   if (auto checked = check(options); !checked) return std::unexpected(checked.error());
-  auto model = runner::load_model(options.model_dir);
+  auto model =
+      runner::load_model(options.model_dir, {.weights = options.weights, .threads = options.compute_threads});
   if (!model) return std::unexpected(model.error());
   const auto cases = read_golden(options.cases, (*model)->config);
   if (!cases) return std::unexpected(cases.error());

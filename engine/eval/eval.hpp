@@ -16,6 +16,7 @@ struct eval_options {
   std::filesystem::path model_dir;
   std::filesystem::path cases;  // golden.json
   backend_kind backend = backend_kind::cpu;
+  weight_format weights = weight_format::stored;
   int compute_threads = 1;
   double tolerance =
       1e-4;  // absolute; a token may differ where the margin between candidates is below twice this

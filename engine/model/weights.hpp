@@ -1,7 +1,7 @@
 // A checkpoint's tensors bound to their places in the network, every shape checked. Matrices stay in the
-// mapped files in their stored dtype, packed ones included; vectors (norms, biases, convolution taps) are
-// widened to float once.
-// Immutable after bind; any thread.
+// mapped files in their stored dtype, packed ones included, unless they are narrowed afterwards
+// (narrow_weights.hpp); vectors (norms, biases, convolution taps) are widened to float once.
+// Immutable once loaded; any thread.
 #pragma once
 
 #include <cstddef>
@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/model/huge_arena.hpp"
 #include "engine/model/model_config.hpp"
 #include "engine/model/tensor_source.hpp"
 #include "engine/result.hpp"
@@ -84,6 +85,7 @@ struct model_weights {
   std::shared_ptr<tensor_source> source;  // what the matrices point into
   std::vector<std::unique_ptr<std::byte[]>>
       copies;               // matrices whose file offset is not aligned to their element
+  huge_arena narrowed;      // matrices that narrow_weights() made
   matrix embedding;         // [V, M]
   matrix head;              // [V, M]
   std::vector<float> norm;  // [M]

@@ -60,7 +60,7 @@ result<memory_plan> make_plan(const model::model_config& config, const plan_requ
   memory_plan out;
   out.memory_bytes = r.memory_bytes;
   out.sequence_bytes = state + pages;
-  out.bytes = {split(weight_bytes(config), r.gpus),
+  out.bytes = {split(weight_bytes(config, r.weights), r.gpus),
                r.runtime_bytes,
                r.sequences * state,
                r.sequences * pages,

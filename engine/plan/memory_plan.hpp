@@ -38,6 +38,7 @@ struct plan_request {
   std::int64_t context_tokens = 4096;  // of each
   std::int64_t kept = 0;               // checkpoints, each of a whole context
   std::int64_t moving = 0;             // requests in transfer
+  weight_format weights = weight_format::stored;
   number_formats formats;
 };
 

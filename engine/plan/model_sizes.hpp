@@ -5,20 +5,22 @@
 #include <cstdint>
 
 #include "engine/model/model_config.hpp"
+#include "engine/model/weight_format.hpp"
 
 namespace weir::engine::plan {
 
 struct weight_counts {
-  std::int64_t trunk = 0;   // parameters besides the routed experts'
-  std::int64_t routed = 0;  // of all routed experts
-  std::int64_t total() const noexcept { return trunk + routed; }
+  std::int64_t kept = 0;      // parameters that are never narrowed
+  std::int64_t products = 0;  // of the trunk's matrices that weight_format::int8 narrows
+  std::int64_t routed = 0;    // of all routed experts
+  std::int64_t total() const noexcept { return kept + products + routed; }
 };
 
 weight_counts count_weights(const model::model_config& config);
 
 // As published: two bytes a parameter, routed experts in MXFP4 (a nibble each and a scale byte for 32 of
-// them) where the configuration says so.
-std::int64_t weight_bytes(const model::model_config& config);
+// them) where the configuration says so; or narrowed at load.
+std::int64_t weight_bytes(const model::model_config& config, weight_format format = weight_format::stored);
 
 // About what a step of `rows` tokens, `logit_rows` of them with logits, takes beside the state, in numbers of
 // `scalar` bytes.

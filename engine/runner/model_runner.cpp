@@ -1,9 +1,11 @@
 #include "engine/runner/model_runner.hpp"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "engine/model/checkpoint.hpp"
+#include "engine/model/narrow_weights.hpp"
 #include "engine/runner/kimi_linear.hpp"
 
 namespace weir::engine::runner {
@@ -18,14 +20,27 @@ std::int64_t scalar_bytes(backend_kind backend) {
 
 }  // namespace
 
-result<std::shared_ptr<const loaded_model>> load_model(const std::filesystem::path& dir) {
-  auto config = model::load_model_config(dir);
-  if (!config) return std::unexpected(config.error());
+result<std::shared_ptr<const loaded_model>> load_model(const std::filesystem::path& dir,
+                                                       model::model_config config,
+                                                       const load_options& options) {
   auto files = model::checkpoint::open(dir);
   if (!files) return std::unexpected(files.error());
-  auto weights = model::bind_weights(*config, std::make_shared<model::checkpoint>(std::move(*files)));
+  auto weights = model::bind_weights(config, std::make_shared<model::checkpoint>(std::move(*files)));
   if (!weights) return std::unexpected(weights.error());
-  return std::make_shared<const loaded_model>(loaded_model{std::move(*config), std::move(*weights)});
+  try {
+    kernels::thread_pool pool(options.threads);
+    model::narrow_weights(*weights, options.weights, pool, options.told);
+  } catch (const std::bad_alloc&) {
+    return fail(errc::io, "not enough memory for weights in fewer bits");
+  }
+  return std::make_shared<const loaded_model>(loaded_model{std::move(config), std::move(*weights)});
+}
+
+result<std::shared_ptr<const loaded_model>> load_model(const std::filesystem::path& dir,
+                                                       const load_options& options) {
+  auto config = model::load_model_config(dir);
+  if (!config) return std::unexpected(config.error());
+  return load_model(dir, std::move(*config), options);
 }
 
 std::int64_t page_bytes(const model::model_config& config, backend_kind backend, std::int32_t page_tokens) {

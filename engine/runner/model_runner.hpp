@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -65,8 +67,18 @@ class model_runner {
   virtual std::vector<double> kda_state_norms(std::int32_t slot) const = 0;
 };
 
-// Reads config.json and the tensors of a model directory.
-result<std::shared_ptr<const loaded_model>> load_model(const std::filesystem::path& dir);
+struct load_options {
+  weight_format weights = weight_format::stored;
+  int threads = 1;                                                     // that narrow weights
+  std::function<void(std::int64_t done, std::int64_t all)> told = {};  // of values narrowed; may be empty
+};
+
+// Reads config.json, unless `config` has been read from there, and the tensors of a model directory.
+result<std::shared_ptr<const loaded_model>> load_model(const std::filesystem::path& dir,
+                                                       const load_options& options = {});
+result<std::shared_ptr<const loaded_model>> load_model(const std::filesystem::path& dir,
+                                                       model::model_config config,
+                                                       const load_options& options);
 
 // Bytes of one page's content over all MLA layers, and of one state over all KDA layers.
 std::int64_t page_bytes(const model::model_config& config, backend_kind backend, std::int32_t page_tokens);

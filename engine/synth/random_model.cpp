@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "engine/model/mapped_file.hpp"
+#include "engine/model/narrow_weights.hpp"
 #include "engine/synth/random_source.hpp"
 #include "engine/synth/write_checkpoint.hpp"
 
@@ -48,6 +49,7 @@ result<std::shared_ptr<const runner::loaded_model>> make_model(const random_opti
   auto weights = model::bind_weights(*config, source);
   if (!weights) return std::unexpected(weights.error());
   source->finished();
+  model::narrow_weights(*weights, options.weights, pool, {});
   return std::make_shared<const runner::loaded_model>(
       runner::loaded_model{std::move(*config), std::move(*weights)});
 }

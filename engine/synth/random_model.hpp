@@ -14,6 +14,7 @@ namespace weir::engine::synth {
 struct random_options {
   std::filesystem::path config_file;  // config.json of a published layout
   std::uint64_t seed = 1;
+  weight_format weights = weight_format::stored;
   int threads = 1;
   std::function<void(std::int64_t done, std::int64_t all)> told;  // bytes, after each tensor; may be empty
 };

@@ -1,12 +1,9 @@
 #include "engine/synth/random_source.hpp"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstring>
-#include <new>
 
 #include "engine/splitmix.hpp"
 #include "kernels/dtype.hpp"
@@ -17,8 +14,6 @@ namespace {
 
 using model::storage;
 
-constexpr std::size_t k_block_bytes = std::size_t{256} << 20;
-constexpr std::size_t k_align = 64;
 constexpr std::size_t k_table = 4096;  // values that a tensor is drawn from
 constexpr int k_draw_bits = 12;
 constexpr int k_draws = 5;  // of one random number
@@ -158,33 +153,14 @@ void random_source::finished() noexcept {
   told_ = nullptr;
 }
 
-random_source::~random_source() {
-  for (const block& b : blocks_) ::munmap(b.data, b.bytes);
-}
-
 std::optional<model::tensor_view> random_source::find(std::string_view) const {
   return std::nullopt;
-}
-
-std::span<std::byte> random_source::room(std::size_t bytes) {
-  const std::size_t need = (bytes + k_align - 1) / k_align * k_align;
-  if (blocks_.empty() || blocks_.back().bytes - blocks_.back().used < need) {
-    const std::size_t size = std::max(need, k_block_bytes);
-    void* made = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (made == MAP_FAILED) throw std::bad_alloc();
-    ::madvise(made, size, MADV_HUGEPAGE);
-    blocks_.push_back({static_cast<std::byte*>(made), size, 0});
-  }
-  block& last = blocks_.back();
-  std::byte* begin = last.data + last.used;
-  last.used += need;
-  return {begin, bytes};
 }
 
 std::optional<model::tensor_view> random_source::take(std::string_view name,
                                                       const std::vector<std::int64_t>& shape, storage how) {
   const auto plan = plan_of(name, shape, how);
-  const auto data = room(static_cast<std::size_t>(plan.bytes));
+  const auto data = memory_.take(static_cast<std::size_t>(plan.bytes));
   fill_tensor(name, shape, how, seed_, 0, data, *pool_);
   made_bytes_ += plan.bytes;
   if (told_) told_(made_bytes_);

@@ -11,6 +11,7 @@
 #include <span>
 #include <vector>
 
+#include "engine/model/huge_arena.hpp"
 #include "engine/model/tensor_source.hpp"
 #include "kernels/parallel.hpp"
 
@@ -37,7 +38,6 @@ class random_source final : public model::tensor_source {
   random_source(std::uint64_t seed, kernels::thread_pool& pool, std::function<void(std::int64_t)> told);
   // Nothing more is taken: `pool` and `told` may go.
   void finished() noexcept;
-  ~random_source() override;
 
   std::optional<model::tensor_view> find(std::string_view name) const override;
   // Throws std::bad_alloc.
@@ -45,18 +45,11 @@ class random_source final : public model::tensor_source {
                                          model::storage how) override;
 
  private:
-  struct block {
-    std::byte* data = nullptr;
-    std::size_t bytes = 0;
-    std::size_t used = 0;
-  };
-  std::span<std::byte> room(std::size_t bytes);
-
   std::uint64_t seed_;
   kernels::thread_pool* pool_;
   std::function<void(std::int64_t)> told_;
   std::int64_t made_bytes_ = 0;
-  std::vector<block> blocks_;
+  model::huge_arena memory_;
 };
 
 }  // namespace weir::engine::synth

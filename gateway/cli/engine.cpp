@@ -11,6 +11,7 @@
 #include "gateway/auth/key_text.hpp"
 #include "gateway/auth/private_file.hpp"
 #include "gateway/cli/commands.hpp"
+#include "gateway/cli/model_commands.hpp"
 #include "gateway/config/load.hpp"
 
 namespace weir::gateway::cli {
@@ -147,6 +148,7 @@ void add_engine_options(CLI::App& app, config::engine_target_config& out) {
   app.add_option("--backend", out.backend, "cpu (vectorised float32) or reference (scalar double)")
       ->check(CLI::IsMember({"cpu", "reference"}))
       ->capture_default_str();
+  add_weights_option(app, out.weights);
 }
 
 }  // namespace

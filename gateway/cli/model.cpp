@@ -14,6 +14,7 @@ namespace {
 struct eval_arguments {
   engine::eval::eval_options options;
   std::string backend = "cpu";
+  std::string weights = "stored";
   bool json = false;
 };
 
@@ -50,6 +51,7 @@ void print_text(const engine::eval::eval_report& report, const std::string& back
 int evaluate(eval_arguments arguments) {
   arguments.options.backend =
       arguments.backend == "reference" ? engine::backend_kind::reference : engine::backend_kind::cpu;
+  arguments.options.weights = *engine::weight_format_of(arguments.weights);
   const auto report = engine::eval::evaluate(arguments.options);
   if (!report) {
     fmt::print(stderr, "weir model eval: {}\n", report.error().detail);
@@ -64,6 +66,13 @@ int evaluate(eval_arguments arguments) {
 }
 
 }  // namespace
+
+void add_weights_option(CLI::App& app, std::string& weights) {
+  app.add_option("--weights", weights,
+                 "As stored, or narrowed when loaded: int8 (all large matrices) or mxfp4 (routed experts)")
+      ->check(CLI::IsMember({"stored", "int8", "mxfp4"}))
+      ->capture_default_str();
+}
 
 void add_model(CLI::App& app, command& chosen) {
   auto* model = app.add_subcommand("model", "Checkpoints of the embedded engine");
@@ -82,6 +91,7 @@ void add_model(CLI::App& app, command& chosen) {
   eval->add_option("--backend", arguments->backend, "cpu (vectorised float32) or reference (scalar double)")
       ->check(CLI::IsMember({"cpu", "reference"}))
       ->capture_default_str();
+  add_weights_option(*eval, arguments->weights);
   eval->add_option("--tolerance", options.tolerance, "Largest absolute error that passes")
       ->capture_default_str();
   eval->add_flag("--json", arguments->json, "One JSON object instead of text");

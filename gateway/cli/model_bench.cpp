@@ -27,6 +27,7 @@ struct bench_arguments {
   engine::synth::random_options random;
   std::filesystem::path model_dir;
   std::string backend = "cpu";
+  std::string weights = "stored";
   bool json = false;
 };
 
@@ -107,7 +108,12 @@ void print_json(const bench_report& r, const bench_arguments& a) {
 }
 
 engine::result<std::shared_ptr<const engine::runner::loaded_model>> load(bench_arguments& arguments) {
-  if (!arguments.model_dir.empty()) return engine::runner::load_model(arguments.model_dir);
+  const auto weights = *engine::weight_format_of(arguments.weights);
+  if (!arguments.model_dir.empty()) {
+    return engine::runner::load_model(arguments.model_dir,
+                                      {.weights = weights, .threads = arguments.options.compute_threads});
+  }
+  arguments.random.weights = weights;
   byte_progress progress("making weights");
   arguments.random.threads = arguments.options.compute_threads;
   arguments.random.told = [&progress](std::int64_t done, std::int64_t all) { progress(done, all); };
@@ -166,6 +172,7 @@ void add_model_bench(CLI::App& model, command& chosen) {
   sub->add_option("--backend", arguments->backend, "cpu (vectorised float32) or reference (scalar double)")
       ->check(CLI::IsMember({"cpu", "reference"}))
       ->capture_default_str();
+  add_weights_option(*sub, arguments->weights);
   sub->add_flag("--json", arguments->json, "One JSON object instead of text");
   sub->footer(
       "GB/s counts the weights that steps read, each once; its bound is reading memory. GFLOP/s counts "

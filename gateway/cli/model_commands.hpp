@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "gateway/cli/commands.hpp"
@@ -12,6 +13,9 @@ namespace weir::gateway::cli {
 void add_model_synth(CLI::App& model, command& chosen);
 void add_model_bench(CLI::App& model, command& chosen);
 void add_model_plan(CLI::App& model, command& chosen);
+
+// --weights, one of those that engine::weight_format_of() knows.
+void add_weights_option(CLI::App& app, std::string& weights);
 
 // How far something of `all` bytes is, in one line that is written over, where standard error is a terminal.
 class byte_progress final {

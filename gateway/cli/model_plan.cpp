@@ -26,6 +26,7 @@ Examples:
 struct plan_arguments {
   std::filesystem::path config_file;
   plan::plan_request request{.memory_bytes = 80'000'000'000, .runtime_bytes = 4'000'000'000};
+  std::string weights = "stored";
   std::string latent = "bf16";
   std::string state = "f32";
   bool json = false;
@@ -53,7 +54,7 @@ void print_text(const engine::model::model_config& config, const plan_arguments&
   const auto& asked = arguments.request;
   const auto counts = plan::count_weights(config);
   fmt::print("{:.2f} billion parameters, {:.2f} GB of weights\n", gigabytes(counts.total()),
-             gigabytes(plan::weight_bytes(config)));
+             gigabytes(plan::weight_bytes(config, asked.weights)));
   fmt::print("a KDA state or checkpoint takes {} bytes, a token of context {} bytes\n\n",
              plan::state_bytes(config, asked.formats), plan::token_bytes(config, asked.formats));
   fmt::print("one GPU of {}, {} sequences of {} tokens\n", asked.gpus, asked.sequences, asked.context_tokens);
@@ -91,6 +92,7 @@ int make(plan_arguments arguments) {
     return k_failed;
   }
   auto& request = arguments.request;
+  request.weights = *engine::weight_format_of(arguments.weights);
   request.formats.latent = arguments.latent == "fp8" ? 1 : arguments.latent == "bf16" ? 2 : 4;
   request.formats.state = arguments.state == "bf16" ? 2 : 4;
   request.context_tokens = std::min<std::int64_t>(request.context_tokens, config->context_tokens);
@@ -129,6 +131,7 @@ void add_model_plan(CLI::App& model, command& chosen) {
       ->capture_default_str();
   app->add_option("--moving", request.moving, "Requests on their way to or from another replica")
       ->capture_default_str();
+  add_weights_option(*app, arguments->weights);
   app->add_option("--latent", arguments->latent, "Numbers of the context pages")
       ->check(CLI::IsMember({"bf16", "fp8", "f32"}))
       ->capture_default_str();

@@ -92,6 +92,7 @@ void read_target(map_reader& in, target_config& out) {
   in.map("engine", [&](map_reader& e) {
     e.file_path("model_dir", out.engine.model_dir);
     e.choice("backend", out.engine.backend, {"cpu", "reference"});
+    e.choice("weights", out.engine.weights, {"stored", "int8", "mxfp4"});
     e.integer("threads", out.engine.threads, {0, 1024});
     e.integer("sequences", out.engine.sequences, {1, 65536});
     e.integer("queue", out.engine.queue, {1, 1'000'000});
