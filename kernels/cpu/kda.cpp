@@ -6,6 +6,7 @@
 #define HWY_TARGET_INCLUDE "kernels/cpu/kda.cpp"
 #include "hwy/foreach_target.h"  // must come before highway.h
 #include "hwy/highway.h"
+#include "kernels/cpu/kda_chunk-inl.hpp"
 #include "kernels/cpu/vec-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
@@ -156,14 +157,31 @@ HWY_INLINE void kda_step(const kda_params<float>& p, float* state, std::int64_t 
   for (; j < dim; ++j) kda_column(token, state, dim, j);
 }
 
+// Chunks begin at multiples of their length in the sequence, wherever the range does; what is left before and
+// behind goes token by token.
 void kda_items(const kda_params<float>& p, std::int64_t begin, std::int64_t end) {
   const std::int64_t square = static_cast<std::int64_t>(p.dim) * p.dim;
+  const std::int64_t stride = static_cast<std::int64_t>(p.heads) * p.dim;
+  kda_chunk_scratch scratch;
   for (std::int64_t item = begin; item < end; ++item) {
     const sequence_range& seq = p.batch.sequences[item / p.heads];
     const std::int64_t head = item % p.heads;
     float* state = p.state + seq.slot * p.slot_stride + head * square;
     if (seq.position == 0) std::fill_n(state, square, 0.0F);
-    for (std::int32_t token = 0; token < seq.count; ++token) kda_step(p, state, seq.row + token, head);
+    for (std::int64_t token = 0; token < seq.count;) {
+      const std::int64_t row = seq.row + token;
+      const bool whole = (seq.position + token) % k_kda_chunk == 0 && seq.count - token >= k_kda_chunk;
+      if (whole && chunks_fit(p.dim)) {
+        const std::int64_t at = row * stride + head * p.dim;
+        kda_one_chunk({p.q + at, p.k + at, p.v + at, p.g + at, p.beta + row * p.heads + head, p.o + at,
+                       stride, p.heads, p.dim},
+                      state, scratch);
+        token += k_kda_chunk;
+      } else {
+        kda_step(p, state, row, head);
+        ++token;
+      }
+    }
   }
 }
 

@@ -207,6 +207,41 @@ TEST_CASE("kda recurrence", "[kernels]") {
   }
 }
 
+TEST_CASE("kda over prompts, wherever they begin and however fast they forget", "[kernels]") {
+  WEIR_FOR_EACH_INSTRUCTION_SET();
+  std::mt19937_64 random(23);
+  kernels::thread_pool pool(2);
+  const std::vector<std::vector<test_batch::part>> batches = {
+      {{0, 16}}, {{0, 53}, {16, 33}}, {{5, 40}, {1, 1}, {31, 18}}};
+  for (const auto& parts : batches) {
+    for (const std::int32_t dim : {16, 48, 128}) {
+      for (const double forgets : {0.0, -1.0, -40.0, -1000.0}) {
+        INFO(parts.size() << " sequences, dim " << dim << ", log decay " << forgets);
+        const std::int32_t heads = 2;
+        const test_batch batch(random, parts, 4);
+        const std::int64_t cells = static_cast<std::int64_t>(batch.rows()) * heads * dim;
+        const double unit = 1.0 / std::sqrt(dim);
+        const both q(random, cells, 0.0, unit);
+        const both k(random, cells, 0.0, 1.7 * unit);
+        const both v(random, cells);
+        const both g(random, cells, forgets, forgets);
+        const both beta(random, batch.rows() * heads, 0.5, 0.5);
+        const std::int64_t stride = heads * dim * dim + k_gap;
+        both state(random, batch.slots() * stride);
+        both o = zeros(cells);
+        k_reference.kda({q.wide.data(), k.wide.data(), v.wide.data(), g.wide.data(), beta.wide.data(),
+                         state.wide.data(), o.wide.data(), batch.view(), heads, dim, stride},
+                        {});
+        k_cpu.kda({q.narrow.data(), k.narrow.data(), v.narrow.data(), g.narrow.data(), beta.narrow.data(),
+                   state.narrow.data(), o.narrow.data(), batch.view(), heads, dim, stride},
+                  {&pool, nullptr, 0});
+        check_close(o, k_recurrent_tolerance);
+        check_close(state, k_recurrent_tolerance);
+      }
+    }
+  }
+}
+
 TEST_CASE("mla_store and mla over pages", "[kernels]") {
   WEIR_FOR_EACH_INSTRUCTION_SET();
   std::mt19937_64 random(18);
