@@ -7,16 +7,33 @@
 #define HWY_TARGET_INCLUDE "kernels/cpu/mla.cpp"
 #include "hwy/foreach_target.h"  // must come before highway.h
 #include "hwy/highway.h"
+#include "kernels/cpu/tiles-inl.hpp"
 #include "kernels/cpu/vec-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace weir::kernels::cpu::HWY_NAMESPACE {
 
-// One worker's scratch: the absorbed query, the mixed latent and one page of scores.
+// Rows of the batch and heads that one worker takes at a time: their weights are read once for all rows, and
+// a page once for all rows of a sequence.
+constexpr std::int64_t k_rows = 8;
+constexpr std::int64_t k_heads = 8;
+constexpr std::int64_t k_queries = k_rows * k_heads;
+
+// Queries, one for each row and head of the block: [row * k_heads + head].
 struct mla_scratch {
-  float* query;   // [R + Dr]
-  float* mixed;   // [R]
-  float* scores;  // [P]
+  rows_of<float> query;   // [k_queries, R + Dr] absorbed
+  rows_of<float> mixed;   // [k_queries, R]
+  rows_of<float> scores;  // [k_heads, P]
+  float largest[k_queries];
+  float total[k_queries];
+};
+
+struct mla_block {
+  std::int64_t row, row_end;
+  std::int64_t head, head_end;
+
+  HWY_INLINE std::int64_t heads() const { return head_end - head; }
+  HWY_INLINE std::int64_t rows() const { return row_end - row; }
 };
 
 // scores = exp(scores - largest); returns their sum.
@@ -32,68 +49,119 @@ HWY_INLINE float exponentiate(float* scores, std::int64_t count, float largest) 
   return total;
 }
 
-// Online softmax over [0, count) page by page; leaves the probability-weighted latent in scratch.mixed.
-HWY_INLINE void attend(const mla_params<float>& p, const std::int32_t* pages, std::int64_t count,
-                       const mla_scratch& scratch) {
+// Takes `count` tokens of a page into the online softmax of one row's heads.
+HWY_INLINE void take_page(const mla_params<float>& p, rows_of<const float> page, std::int64_t count,
+                          std::int64_t first, std::int64_t heads, mla_scratch& s) {
   const std::int64_t width = p.rank + p.rope_dim;
   const float scale = 1.0F / std::sqrt(static_cast<float>(p.nope_dim + p.rope_dim));
-  float largest = -HUGE_VALF;
-  float total = 0.0F;
-  std::fill_n(scratch.mixed, p.rank, 0.0F);
-  for (std::int64_t first = 0; first < count; first += p.page_tokens) {
-    const float* page = p.pages + pages[first / p.page_tokens] * p.page_stride;
-    const std::int64_t here = std::min<std::int64_t>(p.page_tokens, count - first);
-    float page_largest = largest;
-    for (std::int64_t i = 0; i < here; ++i) {
-      scratch.scores[i] = dot(scratch.query, page + i * width, width) * scale;
-      page_largest = std::max(page_largest, scratch.scores[i]);
-    }
-    const float rescale = std::exp(largest - page_largest);
-    largest = page_largest;
-    total = total * rescale + exponentiate(scratch.scores, here, largest);
-    scale_by(rescale, scratch.mixed, p.rank);
-    for (std::int64_t i = 0; i < here; ++i)
-      add_scaled(scratch.scores[i], page + i * width, scratch.mixed, p.rank);
+  const rows_of<const float> query{s.query[first], s.query.stride};
+  dot_rows(query, heads, page, count, width, s.scores);
+  for (std::int64_t h = 0; h < heads; ++h) {
+    float* scores = s.scores[h];
+    scale_by(scale, scores, count);
+    const float before = s.largest[first + h];
+    const float largest = std::max(before, *std::max_element(scores, scores + count));
+    const float rescale = std::exp(before - largest);
+    s.total[first + h] = s.total[first + h] * rescale + exponentiate(scores, count, largest);
+    s.largest[first + h] = largest;
+    if (rescale != 1.0F) scale_by(rescale, s.mixed[first + h], p.rank);
   }
-  scale_by(1.0F / total, scratch.mixed, p.rank);
+  mix_rows({s.scores.at, s.scores.stride}, heads, page, p.rank, count, s.mixed.from(first));
+}
+
+// Rows [row, end) of the block, all of one sequence, over the pages that they see.
+HWY_INLINE void attend(const mla_params<float>& p, const mla_block& block, std::int64_t row, std::int64_t end,
+                       mla_scratch& s) {
+  const std::int64_t width = p.rank + p.rope_dim;
+  const std::int32_t sequence = p.batch.row_sequence[row];
+  const sequence_range& seq = p.batch.sequences[sequence];
+  const std::int32_t* pages =
+      p.batch.block_table + static_cast<std::int64_t>(sequence) * p.batch.table_stride;
+  const auto seen = [&seq](std::int64_t r) { return seq.position + (r - seq.row) + 1; };
+  for (std::int64_t first = 0; first < seen(end - 1); first += p.page_tokens) {
+    const rows_of<const float> page{p.pages + pages[first / p.page_tokens] * p.page_stride, width};
+    for (std::int64_t r = row; r < end; ++r) {
+      const std::int64_t here = std::min<std::int64_t>(p.page_tokens, seen(r) - first);
+      if (here > 0) take_page(p, page, here, (r - block.row) * k_heads, block.heads(), s);
+    }
+  }
 }
 
 template <class W>
-HWY_INLINE void heads(const mla_params<float>& p, std::int64_t begin, std::int64_t end,
-                      const mla_scratch& scratch) {
+HWY_INLINE void run_block(const mla_params<float>& p, const mla_block& block, mla_scratch& s) {
   const std::int64_t query_dim = p.nope_dim + p.rope_dim;
-  for (std::int64_t item = begin; item < end; ++item) {
-    const std::int64_t row = item / p.heads;
-    const std::int64_t head = item % p.heads;
-    const std::int32_t sequence = p.batch.row_sequence[row];
-    const sequence_range& seq = p.batch.sequences[sequence];
-    const float* q = p.q + item * query_dim;
-    const W* up_key = static_cast<const W*>(p.kv_b.data) + head * (p.nope_dim + p.value_dim) * p.rank;
-    const W* up_value = up_key + static_cast<std::int64_t>(p.nope_dim) * p.rank;
-    std::fill_n(scratch.query, p.rank, 0.0F);
-    for (std::int64_t i = 0; i < p.nope_dim; ++i)
-      add_scaled(q[i], up_key + i * p.rank, scratch.query, p.rank);
-    std::copy_n(q + p.nope_dim, p.rope_dim, scratch.query + p.rank);
-    const std::int64_t table = static_cast<std::int64_t>(sequence) * p.batch.table_stride;
-    attend(p, p.batch.block_table + table, seq.position + (row - seq.row) + 1, scratch);
-    float* o = p.o + item * p.value_dim;
-    for (std::int64_t j = 0; j < p.value_dim; ++j) o[j] = dot(scratch.mixed, up_value + j * p.rank, p.rank);
+  const std::int64_t head_rows = p.nope_dim + p.value_dim;
+  std::fill_n(s.largest, k_queries, -HUGE_VALF);
+  std::fill_n(s.total, k_queries, 0.0F);
+  for (std::int64_t h = 0; h < block.heads(); ++h) {
+    const W* weights = static_cast<const W*>(p.kv_b.data) + (block.head + h) * head_rows * p.rank;
+    for (std::int64_t r = 0; r < block.rows(); ++r) {
+      const std::int64_t at = r * k_heads + h;
+      std::fill_n(s.query[at], p.rank, 0.0F);
+      std::fill_n(s.mixed[at], p.rank, 0.0F);
+      const float* q = p.q + ((block.row + r) * p.heads + block.head + h) * query_dim;
+      std::copy_n(q + p.nope_dim, p.rope_dim, s.query[at] + p.rank);
+    }
+    const rows_of<const float> q{p.q + (block.row * p.heads + block.head + h) * query_dim,
+                                 p.heads * query_dim};
+    mix_rows(q, block.rows(), rows_of<const W>{weights, p.rank}, p.rank, p.nope_dim,
+             {s.query[h], s.query.stride * k_heads});
+  }
+  for (std::int64_t row = block.row; row < block.row_end;) {
+    std::int64_t end = row + 1;
+    while (end < block.row_end && p.batch.row_sequence[end] == p.batch.row_sequence[row]) ++end;
+    attend(p, block, row, end, s);
+    row = end;
+  }
+  for (std::int64_t h = 0; h < block.heads(); ++h) {
+    for (std::int64_t r = 0; r < block.rows(); ++r)
+      scale_by(1.0F / s.total[r * k_heads + h], s.mixed[r * k_heads + h], p.rank);
+    const W* weights = static_cast<const W*>(p.kv_b.data) +
+                       ((block.head + h) * head_rows + p.nope_dim) * static_cast<std::int64_t>(p.rank);
+    dot_rows({s.mixed[h], s.mixed.stride * k_heads}, block.rows(), rows_of<const W>{weights, p.rank},
+             p.value_dim, p.rank,
+             {p.o + (block.row * p.heads + block.head + h) * p.value_dim,
+              static_cast<std::int64_t>(p.heads) * p.value_dim});
   }
 }
 
-void mla_heads(const mla_params<float>& p, std::int64_t begin, std::int64_t end, float* scratch_floats) {
-  const mla_scratch scratch{scratch_floats, scratch_floats + p.rank + p.rope_dim,
-                            scratch_floats + 2 * static_cast<std::int64_t>(p.rank) + p.rope_dim};
-  switch (p.kv_b.type) {
-    case dtype::f32:
-      return heads<float>(p, begin, end, scratch);
-    case dtype::bf16:
-      return heads<hwy::bfloat16_t>(p, begin, end, scratch);
-    case dtype::f16:
-      return heads<hwy::float16_t>(p, begin, end, scratch);
-    case dtype::mxfp4:
-    case dtype::int8:
-      return;  // never stored so
+std::int64_t mla_head_blocks(const mla_params<float>& p) {
+  return (p.heads + k_heads - 1) / k_heads;
+}
+
+std::int64_t mla_blocks(const mla_params<float>& p) {
+  return (p.batch.row_count + k_rows - 1) / k_rows * mla_head_blocks(p);
+}
+
+std::int64_t mla_scratch_floats(const mla_params<float>& p) {
+  return k_queries * (2 * static_cast<std::int64_t>(p.rank) + p.rope_dim) + k_heads * p.page_tokens;
+}
+
+void mla_range(const mla_params<float>& p, std::int64_t begin, std::int64_t end, float* memory) {
+  mla_scratch s{};
+  const std::int64_t width = p.rank + p.rope_dim;
+  s.query = {memory, width};
+  s.mixed = {s.query[k_queries], p.rank};
+  s.scores = {s.mixed[k_queries], p.page_tokens};
+  for (std::int64_t item = begin; item < end; ++item) {
+    const std::int64_t row = item / mla_head_blocks(p) * k_rows;
+    const std::int64_t head = item % mla_head_blocks(p) * k_heads;
+    const mla_block block{row, std::min<std::int64_t>(row + k_rows, p.batch.row_count), head,
+                          std::min<std::int64_t>(head + k_heads, p.heads)};
+    switch (p.kv_b.type) {
+      case dtype::f32:
+        run_block<float>(p, block, s);
+        break;
+      case dtype::bf16:
+        run_block<hwy::bfloat16_t>(p, block, s);
+        break;
+      case dtype::f16:
+        run_block<hwy::float16_t>(p, block, s);
+        break;
+      case dtype::mxfp4:
+      case dtype::int8:
+        break;  // never stored so
+    }
   }
 }
 
@@ -103,14 +171,15 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace weir::kernels::cpu {
 
-HWY_EXPORT(mla_heads);
+HWY_EXPORT(mla_range);
+HWY_EXPORT(mla_blocks);
+HWY_EXPORT(mla_scratch_floats);
 
 namespace {
 
 // Rounded to a cache line, so that workers do not share one.
 std::int64_t scratch_floats(const mla_params<float>& p) {
-  const std::int64_t used = 2 * static_cast<std::int64_t>(p.rank) + p.rope_dim + p.page_tokens;
-  return (used + 15) / 16 * 16;
+  return (HWY_DYNAMIC_DISPATCH(mla_scratch_floats)(p) + 15) / 16 * 16;
 }
 
 }  // namespace
@@ -139,12 +208,13 @@ void mla(const mla_params<float>& p, const context& ctx) {
     const sequence_range& seq = p.batch.sequences[s];
     longest = std::max<std::int64_t>(longest, seq.position + seq.count);
   }
-  const std::int64_t work = (longest * 2 + p.nope_dim + p.value_dim) * p.rank;
+  const std::int64_t blocks = HWY_DYNAMIC_DISPATCH(mla_blocks)(p);
+  const std::int64_t each = (longest * 2 + p.nope_dim + p.value_dim) * p.rank;
+  const std::int64_t work = each * p.batch.row_count * p.heads / std::max<std::int64_t>(blocks, 1);
   float* scratch = reinterpret_cast<float*>(ctx.workspace);
-  split(ctx, static_cast<std::int64_t>(p.batch.row_count) * p.heads, work,
-        [&p, scratch](std::int64_t begin, std::int64_t end, int worker) {
-          HWY_DYNAMIC_DISPATCH(mla_heads)(p, begin, end, scratch + worker * scratch_floats(p));
-        });
+  split(ctx, blocks, work, [&p, scratch](std::int64_t begin, std::int64_t end, int worker) {
+    HWY_DYNAMIC_DISPATCH(mla_range)(p, begin, end, scratch + worker * scratch_floats(p));
+  });
 }
 
 }  // namespace weir::kernels::cpu
