@@ -1,9 +1,17 @@
 #include "engine/worker.hpp"
 
+#include <algorithm>
+#include <cmath>
 #include <exception>
 #include <utility>
 
 namespace weir::engine {
+
+namespace {
+
+constexpr const char* k_lost = "a request's constraint could not be followed";
+
+}  // namespace
 
 worker::worker(const worker_config& config, std::unique_ptr<runner::model_runner> runner)
     : config_(config),
@@ -110,8 +118,13 @@ void worker::deliver(const std::vector<scheduler::sequence*>& ready) {
   std::int32_t index = 0;
   for (scheduler::sequence* seq : ready) {
     runner_->copy_logits(index++, logits_);
+    if (!std::ranges::all_of(logits_, [](double logit) { return std::isfinite(logit); })) {
+      break_off(*seq,
+                "the model's logits are not finite: its weights are broken, or not of this architecture");
+      continue;
+    }
     if (!seq->guide.prepare(seq->stop_tokens)) {
-      lose_way(*seq);
+      break_off(*seq, k_lost);
       continue;
     }
     if (!std::exchange(seq->started, true)) seq->sink->on_started(seq->cached);
@@ -122,7 +135,7 @@ void worker::deliver(const std::vector<scheduler::sequence*>& ready) {
       continue;
     }
     if (!seq->guide.accept(event.token)) {
-      lose_way(*seq);
+      break_off(*seq, k_lost);
       continue;
     }
     seq->tokens.push_back(event.token);
@@ -135,9 +148,9 @@ void worker::deliver(const std::vector<scheduler::sequence*>& ready) {
   }
 }
 
-// A constraint that was made to be too ambiguous to follow ends its own sequence alone.
-void worker::lose_way(const scheduler::sequence& seq) noexcept {
-  if (config_.on_fault) config_.on_fault("a request's constraint could not be followed");
+// What is wrong with one sequence ends that alone.
+void worker::break_off(const scheduler::sequence& seq, const char* why) noexcept {
+  if (config_.on_fault) config_.on_fault(why);
   finish(seq.id, finish_reason::failed);
 }
 

@@ -49,7 +49,7 @@ class worker final {
   bool take_inbox();
   void step();
   void deliver(const std::vector<scheduler::sequence*>& ready);
-  void lose_way(const scheduler::sequence& seq) noexcept;
+  void break_off(const scheduler::sequence& seq, const char* why) noexcept;
   void recover(const std::string& fault) noexcept;
   void finish(sequence_id id, finish_reason reason) noexcept;
   void finish_all(finish_reason reason) noexcept;

@@ -45,7 +45,8 @@ mapped_file::~mapped_file() {
 }
 
 result<std::shared_ptr<const mapped_file>> mapped_file::open(const std::filesystem::path& path) {
-  const descriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  // Without waiting: a pipe that nobody writes to would hold us for ever.
+  const descriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (fd.get() < 0) return io_error(path, "cannot open");
   const auto size = file_size(fd, path);
   if (!size) return std::unexpected(size.error());

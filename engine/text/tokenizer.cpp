@@ -12,7 +12,17 @@ namespace {
 // Slices that a first-level cache holds together with their ids.
 constexpr std::size_t k_slice_bytes = 8192;
 
+bool is_there(const std::filesystem::path& path) {
+  std::error_code ignored;
+  return std::filesystem::exists(path, ignored);
+}
+
 result<std::string> read_file(const std::filesystem::path& path, std::size_t bytes_max) {
+  std::error_code ignored;
+  // A pipe would hold us until somebody writes to it.
+  if (is_there(path) && !std::filesystem::is_regular_file(path, ignored)) {
+    return fail(errc::io, path.string() + " is not a regular file");
+  }
   std::ifstream in(path, std::ios::binary);
   if (!in) return fail(errc::io, "cannot open " + path.string());
   in.seekg(0, std::ios::end);
@@ -25,11 +35,6 @@ result<std::string> read_file(const std::filesystem::path& path, std::size_t byt
   in.seekg(0);
   if (!in.read(bytes.data(), size)) return fail(errc::io, "cannot read " + path.string());
   return bytes;
-}
-
-bool is_there(const std::filesystem::path& path) {
-  std::error_code ignored;
-  return std::filesystem::exists(path, ignored);
 }
 
 result<std::shared_ptr<const tokenizer>> load_any(const std::filesystem::path& dir) {

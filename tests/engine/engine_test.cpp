@@ -1,13 +1,17 @@
 // The engine through its public boundary, with the bundled model.
 #include <atomic>
+#include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "engine/eval/golden.hpp"
+#include "engine/model/mapped_file.hpp"
 #include "tests/engine/support.hpp"
+#include "tests/support/temp_dir.hpp"
 
 namespace {
 
@@ -42,6 +46,36 @@ TEST_CASE("the model is described", "[engine]") {
   CHECK(info.weight_bytes > 7'600'000);
   CHECK(info.parameter_count > 3'800'000);
   check_idle(*under_test);
+}
+
+TEST_CASE("a model whose logits are not numbers fails its requests and says so", "[engine]") {
+  const weir::testing::temp_dir dir;
+  for (const char* name : {"config.json", "generation_config.json"})
+    std::filesystem::copy_file(k_model / name, dir.path() / name);
+  const auto text = model::read_file(k_model / "model.safetensors", std::size_t{1} << 30);
+  REQUIRE(text);
+  std::string broken = *text;
+  std::uint64_t header_bytes = 0;
+  std::memcpy(&header_bytes, broken.data(), sizeof header_bytes);
+  constexpr std::string_view key = R"("data_offsets":[)";
+  const std::size_t entry = broken.find(key, broken.find(R"("model.norm.weight")"));
+  REQUIRE(entry < header_bytes);
+  const std::size_t at = 8 + header_bytes + std::stoul(broken.substr(entry + key.size(), 20));
+  broken.replace(at, 2, "\xff\x7f");  // NaN in bf16
+  std::ofstream(dir.path() / "model.safetensors", std::ios::binary) << broken;
+
+  std::string fault;
+  engine_config config;
+  config.model_dir = dir.path();
+  config.on_fault = [&fault](const std::string& what) { fault = what; };
+  auto under_test = engine::open(config);
+  REQUIRE(under_test);
+  const auto sink = std::make_shared<collector>();
+  REQUIRE((*under_test)->submit(request_of({2051, 279, 2065}, 5), sink));
+  CHECK(sink->wait() == finish_reason::failed);
+  CHECK(sink->tokens().empty());
+  (*under_test)->stop();
+  CHECK(fault.find("not finite") != std::string::npos);
 }
 
 TEST_CASE("golden continuations come out, all requests at once, on both backends", "[engine]") {

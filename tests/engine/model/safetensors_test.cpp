@@ -1,6 +1,8 @@
 // Hostile and damaged weight files: every one is an error that names the fault, never a wild read.
 #include "engine/model/safetensors.hpp"
 
+#include <sys/stat.h>
+
 #include <catch2/catch.hpp>
 #include <cstring>
 #include <string>
@@ -99,6 +101,17 @@ TEST_CASE("every truncation of a checkpoint is refused or complete", "[safetenso
   const std::string file = tests::safetensors_bytes({{"x", model.tensors.at("model.norm.weight")}});
   for (std::size_t size = 0; size < file.size(); ++size) REQUIRE_FALSE(parse(file.substr(0, size)));
   CHECK(parse(file));
+}
+
+TEST_CASE("what is no regular file is refused at once", "[checkpoint]") {
+  const tests::temporary_dir dir;
+  const auto pipe = dir.path() / "config.json";
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  for (const auto& path : {pipe, dir.path()}) {
+    const auto read = model::read_file(path, 100);
+    REQUIRE_FALSE(read);
+    CHECK(read.error().detail == path.string() + " is not a regular file");
+  }
 }
 
 TEST_CASE("an index may only name plain files that hold the tensor once", "[checkpoint]") {
