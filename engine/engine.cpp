@@ -25,7 +25,6 @@ constexpr std::int32_t k_step_tokens_max = 1 << 20;
 constexpr std::int64_t k_kv_bytes_max = std::int64_t{1} << 46;
 constexpr std::size_t k_stop_tokens_max = 64;
 constexpr std::int32_t k_unit_tokens_max = 1 << 12;
-constexpr std::int32_t k_align_tokens_max = 1 << 12;
 constexpr std::int32_t k_spacing_tokens_max = 1 << 24;
 constexpr std::int64_t k_slabs_min = 2;  // a state, and pages
 
@@ -54,8 +53,8 @@ result<void> check(const engine_config& config) {
       cache.spacing_tokens % cache.unit_tokens != 0) {
     return bad("spacing_tokens must be 0 or a multiple of unit_tokens, up to 16777216");
   }
-  if (outside(cache.chunk_align_tokens, 1, k_align_tokens_max)) {
-    return bad("chunk_align_tokens must be from 1 to 4096");
+  if (outside(cache.chunk_align_tokens, 1, config.step_tokens_max)) {
+    return bad("chunk_align_tokens must be from 1 to step_tokens_max");
   }
   return {};
 }

@@ -28,13 +28,12 @@ enum class backend_kind { reference, cpu };  // scalar double accumulation; vect
 
 // Three grains that need not agree: prompts are compared in hash units, at whose ends alone a prefix can be
 // reused; states are kept at prompt ends, junctions, hints and every `spacing_tokens`; the scheduler ends the
-// chunks of a prompt at multiples of `chunk_align_tokens`. Where unit and alignment are multiples of 16, what
-// the cpu backend computes for a sequence does not depend on what else runs, bit for bit.
+// chunks of a prompt at multiples of `chunk_align_tokens` where it may choose.
 struct prefix_cache_config {
   bool enabled = true;
   std::int32_t unit_tokens = 64;
   std::int32_t spacing_tokens = 0;  // 0: none; else a multiple of unit_tokens, and unit_tokens is dense
-  std::int32_t chunk_align_tokens = 16;
+  std::int32_t chunk_align_tokens = 1;
 };
 
 struct engine_config {

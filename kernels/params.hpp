@@ -9,7 +9,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 
 #include "kernels/dtype.hpp"
 
@@ -18,9 +17,6 @@ namespace weir::kernels {
 class thread_pool;
 
 inline constexpr std::int32_t k_head_dim_max = 512;  // stack rows of the KDA kernels are this long
-// A backend may take so many tokens of a prompt in one piece, from multiples of it. Ranges that end there, or
-// where the prompt does, make a token's result independent of how the prompt was cut.
-inline constexpr std::int32_t k_prompt_block = 16;
 inline constexpr std::int32_t k_conv_taps_max = 16;
 inline constexpr std::int32_t k_experts_per_token_max = 64;
 inline constexpr std::int32_t k_residual_sources_max = 64;
@@ -54,9 +50,6 @@ struct sequence_range {
   std::int32_t count = 0;     // rows
   std::int32_t position = 0;  // position of the first row = tokens computed before
   std::int32_t slot = 0;      // KDA and convolution state
-  // Tokens from here on are computed one by one, whatever a prompt's are: so that what a sequence said is the
-  // same when it is computed again, all at once.
-  std::int32_t prompt_end = std::numeric_limits<std::int32_t>::max();
 };
 
 struct batch_view {

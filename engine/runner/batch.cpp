@@ -14,10 +14,10 @@ void batch::reset(std::int32_t stride) {
 }
 
 void batch::append(std::span<const std::int32_t> next, std::int32_t position, std::int32_t slot,
-                   std::span<const std::int32_t> pages, std::int32_t prompt_end) {
+                   std::span<const std::int32_t> pages) {
   assert(!next.empty() && pages.size() <= static_cast<std::size_t>(table_stride));
   const auto index = static_cast<std::int32_t>(sequences.size());
-  sequences.push_back({row_count(), static_cast<std::int32_t>(next.size()), position, slot, prompt_end});
+  sequences.push_back({row_count(), static_cast<std::int32_t>(next.size()), position, slot});
   tokens.insert(tokens.end(), next.begin(), next.end());
   row_sequence.insert(row_sequence.end(), next.size(), index);
   block_table.insert(block_table.end(), pages.begin(), pages.end());

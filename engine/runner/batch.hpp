@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
 #include <span>
 #include <vector>
 
@@ -24,11 +23,9 @@ struct batch {
   // `stride` is the most pages that any sequence of this batch holds.
   void reset(std::int32_t stride);
 
-  // Appends a sequence's next tokens; those of its prompt are at positions below `prompt_end`. `pages` cover
-  // positions [0, position + tokens).
+  // Appends a sequence's next tokens. `pages` cover positions [0, position + tokens).
   void append(std::span<const std::int32_t> next, std::int32_t position, std::int32_t slot,
-              std::span<const std::int32_t> pages,
-              std::int32_t prompt_end = std::numeric_limits<std::int32_t>::max());
+              std::span<const std::int32_t> pages);
 
   kernels::batch_view view() const noexcept;
 };

@@ -116,17 +116,9 @@ void scheduler::plan_tokens(sequence& seq, std::int32_t count) {
       std::span(seq.tokens).subspan(static_cast<std::size_t>(seq.computed), static_cast<std::size_t>(count));
   places_.clear();
   for (const std::int32_t page : seq.pages) places_.push_back(memory_.pool().place(page));
-  batch_.append(next, seq.computed, seq.slot, places_, seq.prompt_count);
+  batch_.append(next, seq.computed, seq.slot, places_);
   if (seq.pending() == count) batch_.logit_rows.push_back(batch_.row_count() - 1);
   planned_.push_back({&seq, count});
-}
-
-// Up to the last multiple of the alignment, or else to the next one: only the last turn of a step is short.
-std::int32_t scheduler::aligned_count(const sequence& seq, std::int32_t given, std::int32_t wanted) const {
-  if (given == wanted) return given;
-  const std::int32_t align = limits_.chunk_align_tokens;
-  const std::int32_t below = (seq.computed + given) / align * align - seq.computed;
-  return below > 0 ? below : std::min(below + align, wanted);
 }
 
 void scheduler::plan_prompts() {
@@ -157,8 +149,14 @@ void scheduler::plan_prompts() {
     if (next.given == next.wanted) --tenants_.at(turn.tenant).prefilling;
   }
   for (const share& s : shares) {
-    if (s.given < s.wanted) --tenants_.at(s.seq->tenant).prefilling;
-    if (s.given > 0) plan_tokens(*s.seq, aligned_count(*s.seq, s.given, s.wanted));
+    std::int32_t count = s.given;
+    if (s.given < s.wanted) {
+      --tenants_.at(s.seq->tenant).prefilling;
+      const std::int32_t end = s.seq->computed + s.given;
+      const std::int32_t aligned = end - end % limits_.chunk_align_tokens;
+      if (aligned > s.seq->computed) count = aligned - s.seq->computed;
+    }
+    if (count > 0) plan_tokens(*s.seq, count);
   }
 }
 

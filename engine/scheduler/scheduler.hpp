@@ -27,11 +27,9 @@
 namespace weir::engine::scheduler {
 
 struct limits {
-  std::int32_t sequences_max = 1;      // running at once
-  std::int32_t step_tokens_max = 512;  // >= sequences_max, so that every decode fits a step
-  // Chunks that are not the last before a cut end at multiples of this; a step may exceed its tokens by one
-  // less, where not even one such piece would be left to prompts.
-  std::int32_t chunk_align_tokens = 1;
+  std::int32_t sequences_max = 1;       // running at once
+  std::int32_t step_tokens_max = 512;   // >= sequences_max, so that every decode fits a step
+  std::int32_t chunk_align_tokens = 1;  // chunks that may end anywhere end at multiples of this
   memory_config memory;
 };
 
@@ -88,7 +86,6 @@ class scheduler final {
   void grow();
   void preempt_youngest();
   void admit();
-  std::int32_t aligned_count(const sequence& seq, std::int32_t given, std::int32_t wanted) const;
   void plan_prompts();
   void plan_tokens(sequence& seq, std::int32_t count);
 

@@ -170,9 +170,7 @@ void kda_items(const kda_params<float>& p, std::int64_t begin, std::int64_t end)
     if (seq.position == 0) std::fill_n(state, square, 0.0F);
     for (std::int64_t token = 0; token < seq.count;) {
       const std::int64_t row = seq.row + token;
-      const std::int64_t position = seq.position + token;
-      const bool whole = position % k_kda_chunk == 0 && seq.count - token >= k_kda_chunk &&
-                         position + k_kda_chunk <= seq.prompt_end;
+      const bool whole = (seq.position + token) % k_kda_chunk == 0 && seq.count - token >= k_kda_chunk;
       if (whole && chunks_fit(p.dim)) {
         const std::int64_t at = row * stride + head * p.dim;
         kda_one_chunk({p.q + at, p.k + at, p.v + at, p.g + at, p.beta + row * p.heads + head, p.o + at,

@@ -18,7 +18,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace weir::kernels::cpu::HWY_NAMESPACE {
 
-constexpr std::int64_t k_kda_chunk = k_prompt_block;
+constexpr std::int64_t k_kda_chunk = 16;
 
 // What a chunk needs beside its inputs, for one head. Rows are `dim` long.
 struct kda_chunk_scratch {

@@ -208,7 +208,7 @@ class schedule final {
       const runner::batch& work = plan_.plan();
       REQUIRE((work.row_count() > 0) == plan_.has_work());
       if (work.row_count() == 0) continue;
-      REQUIRE(work.row_count() < limits_.step_tokens_max + limits_.chunk_align_tokens);
+      REQUIRE(work.row_count() <= limits_.step_tokens_max);
       for (const kv::memory_op& op : copy()) {
         if (op.what == kv::memory_op::kind::copy_page) ++seen_.copied_pages;
       }

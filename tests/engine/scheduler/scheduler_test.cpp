@@ -74,7 +74,7 @@ TEST_CASE("decode tokens come before prompt chunks, and chunks fill the budget",
   CHECK(under_test.counters().prompt_tokens == 1 + 20 + 1);
 }
 
-TEST_CASE("chunks end at multiples of the alignment, above the budget where it is smaller", "[scheduler]") {
+TEST_CASE("chunks end at multiples of the alignment unless the budget is smaller", "[scheduler]") {
   limits config = make_limits(4, 100, 1, 4, 11);
   config.chunk_align_tokens = 4;
   scheduler under_test(config);
@@ -95,11 +95,11 @@ TEST_CASE("chunks end at multiples of the alignment, above the budget where it i
   plan(narrow);
   advance(narrow);
   narrow.add(make(3, 9, 1));
-  CHECK(plan(narrow) == steps{{1, 1}, {1, 1}, {0, 4}});
+  CHECK(plan(narrow) == steps{{1, 1}, {1, 1}, {0, 3}});
   advance(narrow);
-  CHECK(plan(narrow) == steps{{2, 1}, {2, 1}, {4, 4}});
+  CHECK(plan(narrow) == steps{{2, 1}, {2, 1}, {3, 1}});  // back to the grid
   advance(narrow);
-  CHECK(plan(narrow) == steps{{3, 1}, {3, 1}, {8, 1}});
+  CHECK(plan(narrow) == steps{{3, 1}, {3, 1}, {4, 3}});
 }
 
 TEST_CASE("a tenant's first one that does not fit yet is not passed by", "[scheduler]") {
