@@ -6,7 +6,6 @@
 #define HWY_TARGET_INCLUDE "kernels/cpu/kda.cpp"
 #include "hwy/foreach_target.h"  // must come before highway.h
 #include "hwy/highway.h"
-#include "kernels/cpu/kda_chunk-inl.hpp"
 #include "kernels/cpu/vec-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
@@ -81,106 +80,123 @@ void gate_rows(const kda_gate_params<float>& p, std::int64_t begin, std::int64_t
   }
 }
 
-// One token of one head.
-struct kda_token {
-  const float* q;
+// Tokens of one head that are taken at a time, so that a part of the state stays in the first-level cache
+// for all of them.
+constexpr std::int64_t k_kda_tokens = 16;
+
+struct kda_tile {
+  const float* q;  // [tokens, stride], as k, v and o
   const float* k;
   const float* v;
-  float beta;
-  const float* decay;      // [D] exp(g)
-  const float* decayed_k;  // [D] k * exp(g)
+  const float* beta;  // of token t: beta[t * heads]
   float* o;
+  std::int64_t stride;
+  std::int64_t heads;
+  std::int64_t dim;
+  std::int64_t tokens;                                       // at most k_kda_tokens
+  HWY_ALIGN float decay[k_kda_tokens * k_head_dim_max];      // [tokens, dim] exp(g)
+  HWY_ALIGN float decayed_k[k_kda_tokens * k_head_dim_max];  // [tokens, dim] k * exp(g)
 };
 
-// Columns [j, j + Vectors * lanes) of the state: read, update and output touch no other column.
+// Columns [j, j + Vectors * lanes) of the state: read, update and output touch no other column. What a token
+// reads is summed while the one before it writes.
 template <int Vectors>
-HWY_INLINE void kda_columns(const kda_token& t, float* state, std::int64_t dim, std::int64_t j) {
+HWY_INLINE void kda_columns(const kda_tile& t, float* state, std::int64_t j) {
   const std::int64_t lanes = lane_count();
   vec read[Vectors];
-  vec out[Vectors];
-  for (int n = 0; n < Vectors; ++n) read[n] = out[n] = hn::Zero(floats());
-  for (std::int64_t i = 0; i < dim; ++i) {
+  for (auto& part : read) part = hn::Zero(floats());
+  for (std::int64_t i = 0; i < t.dim; ++i) {
     const vec key = hn::Set(floats(), t.decayed_k[i]);
-    const float* row = state + i * dim + j;
+    const float* row = state + i * t.dim + j;
     for (int n = 0; n < Vectors; ++n)
       read[n] = hn::MulAdd(key, hn::LoadU(floats(), row + n * lanes), read[n]);
   }
-  for (int n = 0; n < Vectors; ++n) {
-    const vec value = hn::LoadU(floats(), t.v + j + n * lanes);
-    read[n] = hn::Mul(hn::Set(floats(), t.beta), hn::Sub(value, read[n]));
-  }
-  for (std::int64_t i = 0; i < dim; ++i) {
-    const vec key = hn::Set(floats(), t.k[i]);
-    const vec query = hn::Set(floats(), t.q[i]);
-    const vec decay = hn::Set(floats(), t.decay[i]);
-    float* row = state + i * dim + j;
+  for (std::int64_t token = 0; token < t.tokens; ++token) {
+    const float* keys = t.k + token * t.stride;
+    const float* queries = t.q + token * t.stride;
+    const float* decays = t.decay + token * t.dim;
+    const float* next_keys = t.decayed_k + std::min(token + 1, t.tokens - 1) * t.dim;
+    const vec beta = hn::Set(floats(), t.beta[token * t.heads]);
+    vec update[Vectors];
+    vec out[Vectors];
     for (int n = 0; n < Vectors; ++n) {
-      const vec kept = hn::Mul(decay, hn::LoadU(floats(), row + n * lanes));
-      const vec next = hn::MulAdd(key, read[n], kept);
-      hn::StoreU(next, floats(), row + n * lanes);
-      out[n] = hn::MulAdd(query, next, out[n]);
+      const vec value = hn::LoadU(floats(), t.v + token * t.stride + j + n * lanes);
+      update[n] = hn::Mul(beta, hn::Sub(value, read[n]));
+      out[n] = read[n] = hn::Zero(floats());
+    }
+    for (std::int64_t i = 0; i < t.dim; ++i) {
+      const vec key = hn::Set(floats(), keys[i]);
+      const vec query = hn::Set(floats(), queries[i]);
+      const vec decay = hn::Set(floats(), decays[i]);
+      const vec next_key = hn::Set(floats(), next_keys[i]);
+      float* row = state + i * t.dim + j;
+      for (int n = 0; n < Vectors; ++n) {
+        const vec kept = hn::Mul(decay, hn::LoadU(floats(), row + n * lanes));
+        const vec next = hn::MulAdd(key, update[n], kept);
+        hn::StoreU(next, floats(), row + n * lanes);
+        out[n] = hn::MulAdd(query, next, out[n]);
+        read[n] = hn::MulAdd(next_key, next, read[n]);
+      }
+    }
+    for (int n = 0; n < Vectors; ++n) hn::StoreU(out[n], floats(), t.o + token * t.stride + j + n * lanes);
+  }
+}
+
+HWY_INLINE void kda_column(const kda_tile& t, float* state, std::int64_t j) {
+  for (std::int64_t token = 0; token < t.tokens; ++token) {
+    float read = 0.0F;
+    for (std::int64_t i = 0; i < t.dim; ++i) read += t.decayed_k[token * t.dim + i] * state[i * t.dim + j];
+    const float update = t.beta[token * t.heads] * (t.v[token * t.stride + j] - read);
+    float out = 0.0F;
+    for (std::int64_t i = 0; i < t.dim; ++i) {
+      float& cell = state[i * t.dim + j];
+      cell = t.decay[token * t.dim + i] * cell + t.k[token * t.stride + i] * update;
+      out += t.q[token * t.stride + i] * cell;
+    }
+    t.o[token * t.stride + j] = out;
+  }
+}
+
+// `g` is that of the tile's first token.
+HWY_INLINE void kda_run(kda_tile& t, const float* g, float* state) {
+  constexpr int k_vectors = 2;  // enough independent sums, and 16 KiB of state at most beside other data
+  const std::int64_t lanes = lane_count();
+  for (std::int64_t token = 0; token < t.tokens; ++token) {
+    for (std::int64_t i = 0; i < t.dim; i += lanes) {
+      const std::int64_t left = t.dim - i;
+      const vec factor = hn::Exp(floats(), load_up_to(g + token * t.stride + i, left));
+      store_up_to(factor, t.decay + token * t.dim + i, left);
+      store_up_to(hn::Mul(factor, load_up_to(t.k + token * t.stride + i, left)),
+                  t.decayed_k + token * t.dim + i, left);
     }
   }
-  for (int n = 0; n < Vectors; ++n) hn::StoreU(out[n], floats(), t.o + j + n * lanes);
-}
-
-HWY_INLINE void kda_column(const kda_token& t, float* state, std::int64_t dim, std::int64_t j) {
-  float read = 0.0F;
-  for (std::int64_t i = 0; i < dim; ++i) read += t.decayed_k[i] * state[i * dim + j];
-  const float update = t.beta * (t.v[j] - read);
-  float out = 0.0F;
-  for (std::int64_t i = 0; i < dim; ++i) {
-    float& cell = state[i * dim + j];
-    cell = t.decay[i] * cell + t.k[i] * update;
-    out += t.q[i] * cell;
-  }
-  t.o[j] = out;
-}
-
-HWY_INLINE void kda_step(const kda_params<float>& p, float* state, std::int64_t row, std::int64_t head) {
-  constexpr int k_vectors = 4;  // independent sums, to hide the multiply-add latency
-  const std::int64_t lanes = lane_count();
-  const std::int64_t dim = p.dim;
-  const std::int64_t at = (row * p.heads + head) * dim;
-  HWY_ALIGN float decay[k_head_dim_max];
-  HWY_ALIGN float decayed_k[k_head_dim_max];
-  for (std::int64_t i = 0; i < dim; i += lanes) {
-    const vec factor = hn::Exp(floats(), load_up_to(p.g + at + i, dim - i));
-    store_up_to(factor, decay + i, dim - i);
-    store_up_to(hn::Mul(factor, load_up_to(p.k + at + i, dim - i)), decayed_k + i, dim - i);
-  }
-  const kda_token token{p.q + at, p.k + at,  p.v + at, p.beta[row * p.heads + head],
-                        decay,    decayed_k, p.o + at};
   std::int64_t j = 0;
-  for (; j + k_vectors * lanes <= dim; j += k_vectors * lanes) kda_columns<k_vectors>(token, state, dim, j);
-  for (; j + lanes <= dim; j += lanes) kda_columns<1>(token, state, dim, j);
-  for (; j < dim; ++j) kda_column(token, state, dim, j);
+  for (; j + k_vectors * lanes <= t.dim; j += k_vectors * lanes) kda_columns<k_vectors>(t, state, j);
+  for (; j + lanes <= t.dim; j += lanes) kda_columns<1>(t, state, j);
+  for (; j < t.dim; ++j) kda_column(t, state, j);
 }
 
-// Chunks begin at multiples of their length in the sequence, wherever the range does; what is left before and
-// behind goes token by token.
 void kda_items(const kda_params<float>& p, std::int64_t begin, std::int64_t end) {
   const std::int64_t square = static_cast<std::int64_t>(p.dim) * p.dim;
-  const std::int64_t stride = static_cast<std::int64_t>(p.heads) * p.dim;
-  kda_chunk_scratch scratch;
+  kda_tile tile;
+  tile.stride = static_cast<std::int64_t>(p.heads) * p.dim;
+  tile.heads = p.heads;
+  tile.dim = p.dim;
   for (std::int64_t item = begin; item < end; ++item) {
     const sequence_range& seq = p.batch.sequences[item / p.heads];
     const std::int64_t head = item % p.heads;
     float* state = p.state + seq.slot * p.slot_stride + head * square;
     if (seq.position == 0) std::fill_n(state, square, 0.0F);
-    for (std::int64_t token = 0; token < seq.count;) {
+    for (std::int64_t token = 0; token < seq.count; token += k_kda_tokens) {
       const std::int64_t row = seq.row + token;
-      const bool whole = (seq.position + token) % k_kda_chunk == 0 && seq.count - token >= k_kda_chunk;
-      if (whole && chunks_fit(p.dim)) {
-        const std::int64_t at = row * stride + head * p.dim;
-        kda_one_chunk({p.q + at, p.k + at, p.v + at, p.g + at, p.beta + row * p.heads + head, p.o + at,
-                       stride, p.heads, p.dim},
-                      state, scratch);
-        token += k_kda_chunk;
-      } else {
-        kda_step(p, state, row, head);
-        ++token;
-      }
+      const std::int64_t at = row * tile.stride + head * p.dim;
+      tile.q = p.q + at;
+      tile.k = p.k + at;
+      tile.v = p.v + at;
+      tile.beta = p.beta + row * p.heads + head;
+      tile.o = p.o + at;
+      tile.tokens = std::min<std::int64_t>(k_kda_tokens, seq.count - token);
+      kda_run(tile, p.g + at, state);
     }
   }
 }
