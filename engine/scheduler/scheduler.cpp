@@ -121,7 +121,7 @@ void scheduler::plan_tokens(sequence& seq, std::int32_t count) {
   planned_.push_back({&seq, count});
 }
 
-void scheduler::plan_prompts() {
+void scheduler::plan_prompts(std::int32_t budget) {
   struct share {
     sequence* seq;
     std::int32_t wanted;
@@ -134,7 +134,6 @@ void scheduler::plan_prompts() {
     shares.push_back({seq.get(), std::min(seq->pending(), to_cut)});
     ++tenants_.at(seq->tenant).prefilling;
   }
-  std::int32_t budget = limits_.step_tokens_max - batch_.row_count();
   const auto wants = [this](std::int32_t id) { return tenants_.at(id).prefilling > 0; };
   while (budget > 0) {
     const auto turn = prefill_.next(wants);
@@ -160,7 +159,7 @@ void scheduler::plan_prompts() {
   }
 }
 
-const runner::batch& scheduler::plan() {
+const runner::batch& scheduler::plan(std::int32_t prompt_tokens_max) {
   planned_.clear();
   grow();
   admit();
@@ -170,7 +169,9 @@ const runner::batch& scheduler::plan() {
   for (const auto& seq : running_) {
     if (seq->pending() == 1) plan_tokens(*seq, 1);
   }
-  plan_prompts();
+  decoding_ = batch_.row_count();
+  const std::int32_t budget = limits_.step_tokens_max - decoding_;
+  plan_prompts(decoding_ > 0 ? std::min(budget, prompt_tokens_max) : budget);
   return batch_;
 }
 

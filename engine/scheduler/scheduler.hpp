@@ -14,6 +14,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <limits>
 #include <map>
 #include <memory>
 #include <string>
@@ -46,9 +47,12 @@ class scheduler final {
   // REQUIRES: memory().fits(positions_max()).
   void add(std::unique_ptr<sequence> seq);
 
-  // Admits what fits and lays out the next step; an empty batch when there is nothing to run.
-  // The reference is valid until the next call.
-  const runner::batch& plan();
+  // Admits what fits and lays out the next step; an empty batch when there is nothing to run. Beside decoding
+  // sequences at most `prompt_tokens_max` of prompts. The reference is valid until the next call.
+  const runner::batch& plan(std::int32_t prompt_tokens_max = std::numeric_limits<std::int32_t>::max());
+
+  // Sequences of the planned step that only decode: its first rows.
+  std::int32_t decoding_count() const noexcept { return decoding_; }
 
   // The copies to do, in order, before the planned step runs.
   std::vector<kv::memory_op> take_ops() { return memory_.take_ops(); }
@@ -86,7 +90,7 @@ class scheduler final {
   void grow();
   void preempt_youngest();
   void admit();
-  void plan_prompts();
+  void plan_prompts(std::int32_t budget);
   void plan_tokens(sequence& seq, std::int32_t count);
 
   limits limits_;
@@ -101,6 +105,7 @@ class scheduler final {
   std::vector<planned> planned_;
   std::vector<std::int32_t> places_;  // of the pages of one sequence
   runner::batch batch_;
+  std::int32_t decoding_ = 0;
   scheduler_counters counters_;
 };
 

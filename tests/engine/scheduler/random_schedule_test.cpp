@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <map>
 #include <memory>
 #include <numeric>
@@ -205,7 +206,8 @@ class schedule final {
       REQUIRE(step < 20000);
       while (next_ < jobs_.size() && (!plan_.has_work() || roll_.one_in(haste))) submit();
       if (!outstanding_.empty() && roll_.one_in(100)) cancel();
-      const runner::batch& work = plan_.plan();
+      const runner::batch& work =
+          plan_.plan(roll_.one_in(2) ? std::numeric_limits<std::int32_t>::max() : roll_.pick(0, 20));
       REQUIRE((work.row_count() > 0) == plan_.has_work());
       if (work.row_count() == 0) continue;
       REQUIRE(work.row_count() <= limits_.step_tokens_max);
