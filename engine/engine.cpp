@@ -109,6 +109,14 @@ scheduler::limits make_limits(const engine_config& config, const kv::pool_shape&
   return out;
 }
 
+// Null for a model without experts.
+std::shared_ptr<monitor::expert_load> watch_experts(const runner::loaded_model& model) {
+  if (model.config.experts == 0) return nullptr;
+  std::vector<bool> has_experts;
+  for (const auto& layer : model.weights.layers) has_experts.push_back(layer.moe.has_value());
+  return std::make_shared<monitor::expert_load>(has_experts, model.config.experts);
+}
+
 class embedded_engine final : public engine {
  public:
   embedded_engine(model_info info, std::vector<std::int32_t> eos_tokens, const worker_config& config,
@@ -118,6 +126,7 @@ class embedded_engine final : public engine {
   const model_info& info() const noexcept override { return info_; }
   void cancel(sequence_id id) noexcept override { worker_.cancel(id); }
   engine_stats stats() const noexcept override { return worker_.stats(); }
+  monitor::engine_activity activity() const override { return worker_.activity(); }
   void stop() noexcept override { worker_.stop(); }
 
   result<sequence_id> submit(generate_request request, std::shared_ptr<event_sink> sink) override {
@@ -184,6 +193,7 @@ result<std::unique_ptr<engine>> engine::open(const engine_config& config) {
   settings.limits = make_limits(config, {*slabs, layout.slab_pages});
   settings.queue_max = config.queue_max;
   settings.page_bytes = layout.page_bytes;
+  settings.kv_bytes = config.kv_bytes;
   settings.vocab_size = model.vocab_size;
   settings.on_fault = config.on_fault;
   settings.on_cache_events = config.on_cache_events;
@@ -192,6 +202,12 @@ result<std::unique_ptr<engine>> engine::open(const engine_config& config) {
   placement.compute_threads = thread_count(config);
   placement.slab_count = *slabs;
   placement.page_tokens = config.page_tokens;
+  const auto times = std::make_shared<kernels::op_times>();
+  const auto experts = watch_experts(**loaded);
+  placement.times = times.get();
+  placement.experts = experts.get();
+  settings.times = times;
+  settings.experts = experts;
   try {
     return std::make_unique<embedded_engine>(std::move(info), model.eos_tokens, settings,
                                              runner::make_runner(*loaded, placement));

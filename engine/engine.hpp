@@ -18,6 +18,7 @@
 
 #include "engine/cache/cache_event.hpp"
 #include "engine/constraint.hpp"
+#include "engine/monitor/activity.hpp"
 #include "engine/result.hpp"
 #include "engine/sampling_params.hpp"
 
@@ -122,6 +123,7 @@ struct engine_stats {
   std::int64_t kv_pages_cached = 0;  // by the cache alone
   std::int64_t kv_pages_free = 0;
   std::int64_t kv_pages_total = 0;
+  std::int64_t kv_bytes = 0;  // as configured: kv_pages_total * page_bytes, and what is less than a slab
   std::int64_t page_bytes = 0;
   std::int32_t state_pages = 0;
   std::int32_t state_slots_used = 0;    // by sequences
@@ -158,6 +160,9 @@ class engine {
   virtual void cancel(sequence_id id) noexcept = 0;
 
   virtual engine_stats stats() const noexcept = 0;
+
+  // Costs a copy of some kilobytes, and of eight bytes for each expert of each layer.
+  virtual monitor::engine_activity activity() const = 0;
 
   // Cancels everything, waits for the worker. Idempotent.
   virtual void stop() noexcept = 0;

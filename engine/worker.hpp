@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "engine/engine.hpp"
+#include "engine/monitor/recorder.hpp"
 #include "engine/runner/model_runner.hpp"
 #include "engine/scheduler/scheduler.hpp"
 
@@ -26,8 +27,11 @@ struct worker_config {
   scheduler::limits limits;
   std::int32_t queue_max = 1;
   std::int64_t page_bytes = 0;
+  std::int64_t kv_bytes = 0;
   std::int32_t vocab_size = 1;
-  std::function<void(const std::string&)> on_fault;                             // may be empty
+  std::shared_ptr<kernels::op_times> times;             // where the runner notes them
+  std::shared_ptr<const monitor::expert_load> experts;  // likewise; null: the model has none
+  std::function<void(const std::string&)> on_fault;     // may be empty
   std::function<void(const std::vector<cache::cache_event>&)> on_cache_events;  // may be empty
 };
 
@@ -42,9 +46,15 @@ class worker final {
   result<sequence_id> submit(generate_request request, std::shared_ptr<event_sink> sink);
   void cancel(sequence_id id) noexcept;
   engine_stats stats() const noexcept;
+  monitor::engine_activity activity() const { return recorder_.read(); }
   void stop() noexcept;
 
  private:
+  struct arrival {
+    std::unique_ptr<scheduler::sequence> seq;
+    monitor::clock::time_point at;
+  };
+
   void loop();
   bool take_inbox();
   void step();
@@ -62,12 +72,13 @@ class worker final {
   std::condition_variable wake_;
   bool stopping_ = false;
   sequence_id next_id_ = 1;
-  std::vector<std::unique_ptr<scheduler::sequence>> inbox_;
+  std::vector<arrival> inbox_;
   std::vector<sequence_id> cancels_;           // each id of live_ at most once
   std::unordered_set<sequence_id> live_;       // accepted and not finished
   std::unordered_set<sequence_id> cancelled_;  // live ones that cancel() was called for
   engine_stats stats_;
 
+  monitor::recorder recorder_;
   scheduler::scheduler scheduler_;  // the worker thread's own, as is what follows
   std::vector<double> logits_;
   engine_stats counters_;
