@@ -105,6 +105,7 @@ struct engine_target_config {
   bool prefix_cache = true;
   std::int64_t unit_tokens = 64;    // a prefix is reused up to a multiple of this
   std::int64_t spacing_tokens = 0;  // 0, or a checkpoint every so many tokens: a multiple of unit_tokens
+  bool expert_series = false;       // metrics of each expert of each layer
 
   friend bool operator==(const engine_target_config&, const engine_target_config&) = default;
 };
