@@ -109,11 +109,16 @@ void worker::step() {
   runner_->copy(scheduler_.take_ops());
   runner_->run(work);
   ++counters_.steps;
-  deliver(scheduler_.complete());
+  const std::vector<scheduler::sequence*> ready = scheduler_.complete();
+  tell_cache_events();  // before the sinks hear of it, so that whoever goes on with a prompt finds it known
+  deliver(ready);
   const std::chrono::duration<double> took = monitor::clock::now() - begun;
   if (work.row_count() > 0) {
     recorder_.step(work, took.count(), config_.times ? *config_.times : kernels::op_times{});
   }
+}
+
+void worker::tell_cache_events() {
   if (!config_.on_cache_events) return;
   const std::vector<cache::cache_event> events = scheduler_.take_events();
   if (!events.empty()) config_.on_cache_events(events);

@@ -58,6 +58,7 @@ class worker final {
   void loop();
   bool take_inbox();
   void step();
+  void tell_cache_events();
   void deliver(const std::vector<scheduler::sequence*>& ready);
   void lose_way(const scheduler::sequence& seq) noexcept;
   void recover(const std::string& fault) noexcept;
