@@ -70,13 +70,13 @@ describe('the embedded engine beside a replica', {timeout: 120_000}, () => {
   });
 
   test('what it dropped is known as well', async (t) => {
-    const weir = await pairOf(t, {kv_bytes: 9 * 102_400, sequences: 2});
+    const weir = await pairOf(t, {kv_bytes: 20 * 102_400, sequences: 2});
     const prompts = Array.from({length: 14}, (_, i) => idsOf(i * 17, 200));
     for (const prompt of prompts) await ask(weir, 'own', prompt);
     await ask(weir, 'own', idsOf(1, 1_200)); // needs room that others have
     const told = [];
     const got = [];
-    for (const prompt of prompts) {
+    for (const prompt of prompts.reverse()) {
       const next = [...prompt, 1];
       told.push((await known(weir, next, {tenant: 'one', key: 'free'})).embedded);
       got.push(await ask(weir, 'own', next));
