@@ -25,6 +25,7 @@ constexpr std::int32_t k_step_tokens_max = 1 << 20;
 constexpr std::int64_t k_kv_bytes_max = std::int64_t{1} << 46;
 constexpr std::size_t k_stop_tokens_max = 64;
 constexpr std::int32_t k_unit_tokens_max = 1 << 12;
+constexpr double k_decode_stretch_max = 100;
 constexpr std::int32_t k_spacing_tokens_max = 1 << 24;
 constexpr std::int64_t k_slabs_min = 2;  // a state, and pages
 
@@ -47,6 +48,8 @@ result<void> check(const engine_config& config) {
   if (outside(config.step_tokens_max, config.sequences_max, k_step_tokens_max)) {
     return bad("step_tokens_max must be from sequences_max (a decode step of all sequences) to 1048576");
   }
+  const bool stretches = config.decode_stretch >= 1 && config.decode_stretch <= k_decode_stretch_max;
+  if (config.decode_stretch != 0 && !stretches) return bad("decode_stretch must be 0, or from 1 to 100");
   const prefix_cache_config& cache = config.prefix_cache;
   if (outside(cache.unit_tokens, 1, k_unit_tokens_max)) return bad("unit_tokens must be from 1 to 4096");
   if (outside(cache.spacing_tokens, 0, k_spacing_tokens_max) ||
@@ -109,6 +112,14 @@ scheduler::limits make_limits(const engine_config& config, const kv::pool_shape&
   return out;
 }
 
+// Null for a model without experts.
+std::shared_ptr<monitor::expert_load> watch_experts(const runner::loaded_model& model) {
+  if (model.config.experts == 0) return nullptr;
+  std::vector<bool> has_experts;
+  for (const auto& layer : model.weights.layers) has_experts.push_back(layer.moe.has_value());
+  return std::make_shared<monitor::expert_load>(has_experts, model.config.experts);
+}
+
 class embedded_engine final : public engine {
  public:
   embedded_engine(model_info info, std::vector<std::int32_t> eos_tokens, const worker_config& config,
@@ -118,6 +129,7 @@ class embedded_engine final : public engine {
   const model_info& info() const noexcept override { return info_; }
   void cancel(sequence_id id) noexcept override { worker_.cancel(id); }
   engine_stats stats() const noexcept override { return worker_.stats(); }
+  monitor::engine_activity activity() const override { return worker_.activity(); }
   void stop() noexcept override { worker_.stop(); }
 
   result<sequence_id> submit(generate_request request, std::shared_ptr<event_sink> sink) override {
@@ -184,7 +196,9 @@ result<std::unique_ptr<engine>> engine::open(const engine_config& config) {
   worker_config settings;
   settings.limits = make_limits(config, {*slabs, layout.slab_pages});
   settings.queue_max = config.queue_max;
+  settings.decode_stretch = config.decode_stretch;
   settings.page_bytes = layout.page_bytes;
+  settings.kv_bytes = config.kv_bytes;
   settings.vocab_size = model.vocab_size;
   settings.on_fault = config.on_fault;
   settings.on_cache_events = config.on_cache_events;
@@ -193,6 +207,12 @@ result<std::unique_ptr<engine>> engine::open(const engine_config& config) {
   placement.compute_threads = thread_count(config);
   placement.slab_count = *slabs;
   placement.page_tokens = config.page_tokens;
+  const auto times = std::make_shared<kernels::op_times>();
+  const auto experts = watch_experts(**loaded);
+  placement.times = times.get();
+  placement.experts = experts.get();
+  settings.times = times;
+  settings.experts = experts;
   try {
     return std::make_unique<embedded_engine>(std::move(info), model.eos_tokens, settings,
                                              runner::make_runner(*loaded, placement));

@@ -19,6 +19,7 @@
 #include "engine/cache/cache_event.hpp"
 #include "engine/constraint.hpp"
 #include "engine/model/weight_format.hpp"
+#include "engine/monitor/activity.hpp"
 #include "engine/result.hpp"
 #include "engine/sampling_params.hpp"
 
@@ -48,6 +49,9 @@ struct engine_config {
   std::int32_t page_tokens = 64;        // tokens per MLA page
   // Token budget of one step: decode first, then prefill chunks. At least sequences_max.
   std::int32_t step_tokens_max = 512;
+  // While sequences decode, prompts get no more of a step than lets it take so many times what it would
+  // without: 1 to 100, or 0 for as much as step_tokens_max allows.
+  double decode_stretch = 1.5;
   prefix_cache_config prefix_cache;
   // Told what made sequences end as failed, on the worker thread. May be empty.
   std::function<void(const std::string&)> on_fault;
@@ -124,6 +128,7 @@ struct engine_stats {
   std::int64_t kv_pages_cached = 0;  // by the cache alone
   std::int64_t kv_pages_free = 0;
   std::int64_t kv_pages_total = 0;
+  std::int64_t kv_bytes = 0;  // as configured: kv_pages_total * page_bytes, and what is less than a slab
   std::int64_t page_bytes = 0;
   std::int32_t state_pages = 0;
   std::int32_t state_slots_used = 0;    // by sequences
@@ -160,6 +165,9 @@ class engine {
   virtual void cancel(sequence_id id) noexcept = 0;
 
   virtual engine_stats stats() const noexcept = 0;
+
+  // Costs a copy of some kilobytes, and of eight bytes for each expert of each layer.
+  virtual monitor::engine_activity activity() const = 0;
 
   // Cancels everything, waits for the worker. Idempotent.
   virtual void stop() noexcept = 0;

@@ -16,11 +16,14 @@ constexpr const char* k_lost = "a request's constraint could not be followed";
 worker::worker(const worker_config& config, std::unique_ptr<runner::model_runner> runner)
     : config_(config),
       runner_(std::move(runner)),
+      recorder_(config.experts),
       scheduler_(config.limits),
+      pace_(config.decode_stretch),
       logits_(static_cast<std::size_t>(config.vocab_size)) {
   counters_.kv_pages_total = scheduler_.memory().pool().total_pages();
   counters_.kv_pages_free = counters_.kv_pages_total;
   counters_.page_bytes = config.page_bytes;
+  counters_.kv_bytes = config.kv_bytes;
   counters_.state_pages = config.limits.memory.pool.slab_pages;
   counters_.state_slots_total = config.limits.sequences_max;
   stats_ = counters_;
@@ -41,7 +44,8 @@ result<sequence_id> worker::submit(generate_request request, std::shared_ptr<eve
                 "the engine runs or queues " + std::to_string(live_max) + " requests; retry later");
   }
   const sequence_id id = next_id_++;
-  inbox_.push_back(std::make_unique<scheduler::sequence>(id, std::move(request), std::move(sink)));
+  inbox_.push_back({std::make_unique<scheduler::sequence>(id, std::move(request), std::move(sink)),
+                    monitor::clock::now()});
   live_.insert(id);
   wake_.notify_one();
   return id;
@@ -86,7 +90,7 @@ void worker::loop() {
 
 // Waits for something to do. False once the engine stops.
 bool worker::take_inbox() {
-  std::vector<std::unique_ptr<scheduler::sequence>> arrived;
+  std::vector<arrival> arrived;
   std::vector<sequence_id> cancels;
   bool stopping = false;
   {
@@ -97,24 +101,41 @@ bool worker::take_inbox() {
     cancels.swap(cancels_);
     stopping = stopping_;
   }
-  for (auto& seq : arrived) scheduler_.add(std::move(seq));
+  for (auto& [seq, at] : arrived) {
+    recorder_.arrived(seq->id, at);
+    scheduler_.add(std::move(seq));
+  }
   for (const sequence_id id : cancels) finish(id, finish_reason::cancelled);
   return !stopping;
 }
 
 void worker::step() {
-  const runner::batch& work = scheduler_.plan();
+  const auto begun = monitor::clock::now();
+  if (config_.times) *config_.times = {};
+  const runner::batch& work = scheduler_.plan(pace_.budget());
+  if (recorder_.any_queued()) recorder_.running(scheduler_.running_ids(), begun);
   publish();
   runner_->copy(scheduler_.take_ops());
   runner_->run(work);
   ++counters_.steps;
-  deliver(scheduler_.complete());
+  const std::vector<scheduler::sequence*> ready = scheduler_.complete();
+  tell_cache_events();  // before the sinks hear of it, so that whoever goes on with a prompt finds it known
+  deliver(ready);
+  const std::chrono::duration<double> took = monitor::clock::now() - begun;
+  pace_.note(scheduler_.decoding_count(), work.row_count() - scheduler_.decoding_count(), took.count());
+  if (work.row_count() > 0) {
+    recorder_.step(work, took.count(), config_.times ? *config_.times : kernels::op_times{});
+  }
+}
+
+void worker::tell_cache_events() {
   if (!config_.on_cache_events) return;
   const std::vector<cache::cache_event> events = scheduler_.take_events();
   if (!events.empty()) config_.on_cache_events(events);
 }
 
 void worker::deliver(const std::vector<scheduler::sequence*>& ready) {
+  const auto now = monitor::clock::now();
   std::int32_t index = 0;
   for (scheduler::sequence* seq : ready) {
     runner_->copy_logits(index++, logits_);
@@ -130,6 +151,7 @@ void worker::deliver(const std::vector<scheduler::sequence*>& ready) {
     if (!std::exchange(seq->started, true)) seq->sink->on_started(seq->cached);
     const token_event event = seq->sampler.next(logits_, seq->guide.mask());
     ++counters_.generated_tokens;
+    recorder_.token(seq->id, now);
     if (seq->stops_at(event.token)) {
       finish(seq->id, finish_reason::stop);
       continue;
@@ -166,6 +188,7 @@ void worker::recover(const std::string& fault) noexcept {
 void worker::finish(sequence_id id, finish_reason reason) noexcept {
   const std::unique_ptr<scheduler::sequence> seq = scheduler_.remove(id);
   if (seq == nullptr) return;
+  recorder_.ended(id, reason, monitor::clock::now());
   publish();  // before the sink knows, so that whoever waits for it finds the memory given back
   {
     const std::lock_guard lock(mutex_);

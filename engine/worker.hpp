@@ -17,17 +17,23 @@
 #include <vector>
 
 #include "engine/engine.hpp"
+#include "engine/monitor/recorder.hpp"
 #include "engine/runner/model_runner.hpp"
+#include "engine/scheduler/prompt_pace.hpp"
 #include "engine/scheduler/scheduler.hpp"
 
 namespace weir::engine {
 
 struct worker_config {
   scheduler::limits limits;
+  double decode_stretch = 0;  // scheduler/prompt_pace.hpp
   std::int32_t queue_max = 1;
   std::int64_t page_bytes = 0;
+  std::int64_t kv_bytes = 0;
   std::int32_t vocab_size = 1;
-  std::function<void(const std::string&)> on_fault;                             // may be empty
+  std::shared_ptr<kernels::op_times> times;             // where the runner notes them
+  std::shared_ptr<const monitor::expert_load> experts;  // likewise; null: the model has none
+  std::function<void(const std::string&)> on_fault;     // may be empty
   std::function<void(const std::vector<cache::cache_event>&)> on_cache_events;  // may be empty
 };
 
@@ -42,12 +48,19 @@ class worker final {
   result<sequence_id> submit(generate_request request, std::shared_ptr<event_sink> sink);
   void cancel(sequence_id id) noexcept;
   engine_stats stats() const noexcept;
+  monitor::engine_activity activity() const { return recorder_.read(); }
   void stop() noexcept;
 
  private:
+  struct arrival {
+    std::unique_ptr<scheduler::sequence> seq;
+    monitor::clock::time_point at;
+  };
+
   void loop();
   bool take_inbox();
   void step();
+  void tell_cache_events();
   void deliver(const std::vector<scheduler::sequence*>& ready);
   void break_off(const scheduler::sequence& seq, const char* why) noexcept;
   void recover(const std::string& fault) noexcept;
@@ -62,13 +75,15 @@ class worker final {
   std::condition_variable wake_;
   bool stopping_ = false;
   sequence_id next_id_ = 1;
-  std::vector<std::unique_ptr<scheduler::sequence>> inbox_;
+  std::vector<arrival> inbox_;
   std::vector<sequence_id> cancels_;           // each id of live_ at most once
   std::unordered_set<sequence_id> live_;       // accepted and not finished
   std::unordered_set<sequence_id> cancelled_;  // live ones that cancel() was called for
   engine_stats stats_;
 
+  monitor::recorder recorder_;
   scheduler::scheduler scheduler_;  // the worker thread's own, as is what follows
+  scheduler::prompt_pace pace_;
   std::vector<double> logits_;
   engine_stats counters_;
 

@@ -10,6 +10,7 @@
 #include "gateway/config/load.hpp"
 #include "gateway/fleet_parts.hpp"
 #include "gateway/http/tls_context.hpp"
+#include "gateway/kv_events/engine_events.hpp"
 #include "gateway/kv_events/publisher.hpp"
 #include "gateway/shadow/destination.hpp"
 
@@ -17,7 +18,7 @@ namespace weir::gateway {
 
 namespace {
 
-using engine_map = std::map<std::string, std::shared_ptr<upstream::engine_upstream>, std::less<>>;
+using engine_map = std::map<std::string, embedded_engine, std::less<>>;
 using replica_map = std::map<std::string, http_replica, std::less<>>;
 
 // Names of targets may still be unknown when the first requests come, but not for want of waiting a little.
@@ -35,6 +36,7 @@ upstream::engine_upstream_config to_engine_config(const config::target_config& t
   out.engine.queue_max = static_cast<std::int32_t>(target.engine.queue);
   out.engine.kv_bytes = target.engine.kv_bytes;
   out.engine.memory_bytes = target.engine.memory_bytes;
+  out.engine.decode_stretch = target.engine.decode_stretch;
   out.engine.step_tokens_max = static_cast<std::int32_t>(target.engine.step_tokens);
   out.engine.prefix_cache.enabled = target.engine.prefix_cache;
   out.engine.prefix_cache.unit_tokens = static_cast<std::int32_t>(target.engine.unit_tokens);
@@ -45,14 +47,13 @@ upstream::engine_upstream_config to_engine_config(const config::target_config& t
   return out;
 }
 
-std::shared_ptr<upstream::engine_upstream> take_over(const config::target_config& target,
-                                                     const snapshot* previous) {
-  if (previous == nullptr) return nullptr;
+embedded_engine take_over(const config::target_config& target, const snapshot* previous) {
+  if (previous == nullptr) return {};
   for (const auto& old : previous->config.targets) {
     if (!old.is_http && old.name == target.name && old.engine == target.engine)
       return previous->engines.at(old.name);
   }
-  return nullptr;
+  return {};
 }
 
 using publisher_ptr = std::shared_ptr<kv_events::publisher>;
@@ -69,15 +70,17 @@ std::expected<engine_map, std::string> open_engines(const config::gateway_config
   for (const auto& target : config.targets) {
     if (target.is_http) continue;
     auto engine = take_over(target, previous);
-    if (!engine) {
+    if (!engine.target) {
       auto options = to_engine_config(target);
+      engine.events = std::make_shared<kv_events::engine_events>();
+      options.engine.on_cache_events = [own = engine.events](const auto& told) { own->told(told); };
       if (events) options.engine.on_cache_events = [events](const auto& told) { events->publish(told); };
       auto opened = upstream::engine_upstream::open(options);
       if (!opened) {
         return std::unexpected(fmt::format("target '{}': {}: {}", target.name,
                                            target.engine.model_dir.string(), opened.error().detail));
       }
-      engine = std::move(*opened);
+      engine.target = std::move(*opened);
     }
     engines.emplace(target.name, std::move(engine));
   }
@@ -227,7 +230,7 @@ std::expected<prompt_tools, std::string> find_prompt_tools(const config::model_c
   for (const auto& target : model.targets) {
     const auto engine = snap.engines.find(target);
     if (engine == snap.engines.end()) continue;
-    const auto& tools = engine->second->tools();
+    const auto& tools = engine->second.target->tools();
     return prompt_tools{tools.tokenizer, tools.chat};
   }
   return prompt_tools{};
@@ -255,12 +258,17 @@ std::expected<std::shared_ptr<model_entry>, std::string> make_entry(const config
           model.name, name);
       configured.cache.events.clear();
     }
-    auto state = services.routing->state_of(configured, chains, unit_tokens);
-    if (!state) return std::unexpected(state.error());
     const auto engine = snap.engines.find(name);
+    route::services::own_events own;
+    if (engine != snap.engines.end()) {
+      configured.cache = own_cache(snap.config, configured, *engine->second.target, *tools->tokenizer);
+      if (configured.cache.on) own = engine->second.events;
+    }
+    auto state = services.routing->state_of(configured, chains, unit_tokens, own);
+    if (!state) return std::unexpected(state.error());
     std::shared_ptr<upstream::upstream> target;
     if (engine != snap.engines.end()) {
-      target = engine->second;
+      target = engine->second.target;
     } else {
       target = snap.replicas.at(name).target;
     }

@@ -32,8 +32,9 @@ struct destination;
 }
 
 namespace weir::gateway::kv_events {
+class engine_events;
 class publisher;
-}
+}  // namespace weir::gateway::kv_events
 
 namespace weir::gateway {
 
@@ -61,15 +62,20 @@ struct http_replica {
   std::shared_ptr<upstream::upstream> target;
 };
 
+struct embedded_engine {
+  std::shared_ptr<upstream::engine_upstream> target;
+  std::shared_ptr<kv_events::engine_events> events;  // of its cache
+};
+
 struct snapshot {
   config::gateway_config config;
   std::shared_ptr<policy::failover::share_budget> retries;  // what attempts behind the first may be
   trace::tracer tracing;
-  std::optional<auth::admin_key> admin_key;  // nothing: who may change keys is nobody
-  std::map<std::string, std::shared_ptr<upstream::engine_upstream>, std::less<>> engines;  // by target name
-  std::map<std::string, http_replica, std::less<>> replicas;                               // by target name
-  std::shared_ptr<const kv_events::publisher> events;      // of a replica that publishes them; else null
-  std::vector<std::shared_ptr<const model_entry>> models;  // in the file's order
+  std::optional<auth::admin_key> admin_key;                     // nothing: who may change keys is nobody
+  std::map<std::string, embedded_engine, std::less<>> engines;  // by target name
+  std::map<std::string, http_replica, std::less<>> replicas;    // by target name
+  std::shared_ptr<const kv_events::publisher> events;           // of a replica that publishes them; else null
+  std::vector<std::shared_ptr<const model_entry>> models;       // in the file's order
   std::map<std::string, std::shared_ptr<const model_entry>, std::less<>> model_by_name;  // names and aliases
 
   const model_entry* find_model(std::string_view name) const;

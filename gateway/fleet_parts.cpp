@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
+#include "gateway/kv_events/engine_events.hpp"
 #include "gateway/version.hpp"
 
 namespace weir::gateway {
@@ -40,6 +42,32 @@ std::shared_ptr<policy::failover::share_budget> take_over_hedges(const config::f
       policy::failover::budget_terms{.share_permille = terms.hedge_percent * k_permille_per_percent,
                                      .units_min = 0,
                                      .window_ns = k_hedge_window_ns});
+}
+
+config::cache_config own_cache(const config::gateway_config& config, const config::target_config& target,
+                               const upstream::engine_upstream& engine,
+                               const engine::text::tokenizer& of_prompts) {
+  config::cache_config out;
+  const auto uses = [&](const config::model_config& m) {
+    return std::ranges::count(m.targets, target.name) > 0;
+  };
+  const auto model = std::ranges::find_if(config.models, uses);
+  if (model == config.models.end() || model->targets.size() < 2 ||
+      std::ranges::count_if(config.models, uses) > 1) {
+    return out;
+  }
+  if (config.replica.on || !target.engine.prefix_cache ||
+      engine.tools().tokenizer->fingerprint() != of_prompts.fingerprint()) {
+    return out;
+  }
+  const engine::engine_stats has = engine.stats();
+  const std::int64_t page_tokens = engine::engine_config().page_tokens;  // nothing sets another
+  out.on = true;
+  out.capacity_tokens = has.kv_pages_total * page_tokens;
+  out.checkpoint_tokens = has.state_pages * page_tokens;
+  out.block_tokens = target.engine.unit_tokens;
+  out.events = kv_events::k_own_engine;
+  return out;
 }
 
 std::expected<trace::tracer, std::string> open_tracer(const config::tracing_config& terms,

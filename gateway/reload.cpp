@@ -98,7 +98,8 @@ void reloader::apply(std::shared_ptr<const snapshot> next) {
   const auto old = holder_.get();
   for (const auto& [name, engine] : old->engines) {
     const auto kept = next->engines.find(name);
-    if (kept == next->engines.end() || kept->second != engine) retired_.push_back(engine);
+    if (kept == next->engines.end() || kept->second.target != engine.target)
+      retired_.push_back(engine.target);
   }
   holder_.set(std::move(next));
 }

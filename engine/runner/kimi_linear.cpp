@@ -73,7 +73,7 @@ void kimi_linear<A>::run(const batch& work) {
     if (layer.dense) {
       mlp_block(*layer.dense, rows, delta);
     } else {
-      moe_block(*layer.moe, rows);
+      moe_block(*layer.moe, i, rows);
     }
     table_.add({x, delta, cells}, plain);
   }
@@ -227,7 +227,8 @@ void kimi_linear<A>::unit_mul(A* gate, const A* up, std::int64_t count) {
 
 // The router's choice from normed_, the experts' sum over x.
 template <class A>
-void kimi_linear<A>::routed_experts(const model::moe_weights& w, const A* x, A* y, std::int32_t rows) {
+void kimi_linear<A>::routed_experts(const model::moe_weights& w, std::size_t layer, const A* x, A* y,
+                                    std::int32_t rows) {
   const std::int64_t wide_rows = rows;
   const std::int32_t chosen = config_.experts_per_token;
   A* logits = router_logits_.need(wide_rows * config_.experts);
@@ -237,6 +238,9 @@ void kimi_linear<A>::routed_experts(const model::moe_weights& w, const A* x, A* 
   table_.router({logits, w.bias.data(), ids, weights, rows, config_.experts, chosen, config_.renormalize,
                  config_.routed_scale},
                 {&pool_, nullptr, 0});
+  if (options_.experts != nullptr) {
+    options_.experts->note(layer, {ids, static_cast<std::size_t>(wide_rows * chosen)});
+  }
   const kernels::experts_params<A> p{
       x,      w.w1.data(),          w.w3.data(),          w.w2.data(), ids, weights, y, rows, config_.experts,
       chosen, config_.expert_dim(), config_.expert_width, config_.situ};
@@ -244,17 +248,17 @@ void kimi_linear<A>::routed_experts(const model::moe_weights& w, const A* x, A* 
 }
 
 template <class A>
-void kimi_linear<A>::moe_block(const model::moe_weights& w, std::int32_t rows) {
+void kimi_linear<A>::moe_block(const model::moe_weights& w, std::size_t layer, std::int32_t rows) {
   const std::int64_t wide_rows = rows;
   if (config_.routed_width > 0) {
     A* in = routed_in_.need(wide_rows * config_.routed_width);
     A* out = routed_out_.need(wide_rows * config_.routed_width);
     project(normed_.data(), w.routed_down, in, rows);
-    routed_experts(w, in, out, rows);
+    routed_experts(w, layer, in, out, rows);
     if (config_.routed_norm) norm_rows(out, w.routed_norm, out, rows);
     project(out, w.routed_up, delta_.data(), rows);
   } else {
-    routed_experts(w, normed_.data(), delta_.data(), rows);
+    routed_experts(w, layer, normed_.data(), delta_.data(), rows);
   }
   if (!w.shared) return;
   const std::int64_t cells = wide_rows * config_.hidden_size;

@@ -59,8 +59,8 @@ class kimi_linear final : public model_runner {
   void kda_inputs(const model::kda_weights& w, const layer_memory<A>& memory, const batch& work);
   void mla_block(const model::mla_weights& w, const layer_memory<A>& memory, const batch& work);
   void mlp_block(const model::mlp_weights& w, std::int32_t rows, A* y);
-  void moe_block(const model::moe_weights& w, std::int32_t rows);
-  void routed_experts(const model::moe_weights& w, const A* x, A* y, std::int32_t rows);
+  void moe_block(const model::moe_weights& w, std::size_t layer, std::int32_t rows);
+  void routed_experts(const model::moe_weights& w, std::size_t layer, const A* x, A* y, std::int32_t rows);
   void unit_mul(A* gate, const A* up, std::int64_t count);
   const A* read_stream(const std::optional<model::mix_weights>& mix, std::int32_t rows);
   bool close_block(std::size_t layer, std::int32_t rows);

@@ -12,6 +12,7 @@
 #include "engine/engine.hpp"
 #include "engine/kv/memory_op.hpp"
 #include "engine/model/weights.hpp"
+#include "engine/monitor/expert_load.hpp"
 #include "engine/result.hpp"
 #include "engine/runner/batch.hpp"
 #include "kernels/timing.hpp"
@@ -37,7 +38,8 @@ struct runner_config {
   double latent_norm_eps =
       k_latent_norm_eps;  // the last two are set otherwise only to measure what they matter
   double l2_norm_eps = k_l2_norm_eps;
-  kernels::op_times* times = nullptr;  // where run() notes what its operations took; outlives the runner
+  kernels::op_times* times = nullptr;       // where run() notes what its operations took; outlives the runner
+  monitor::expert_load* experts = nullptr;  // where it notes which experts it sent tokens to; likewise
 };
 
 // How the one pool is carved. A slab takes one state, or slab_pages pages: the state's size rounded up to

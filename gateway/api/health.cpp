@@ -8,6 +8,7 @@
 #include "gateway/api/endpoints.hpp"
 #include "gateway/api/json.hpp"
 #include "gateway/kv_events/publisher.hpp"
+#include "gateway/observe/engine_metrics.hpp"
 #include "gateway/observe/ledger_metrics.hpp"
 #include "gateway/observe/metric_family.hpp"
 #include "gateway/observe/target_metrics.hpp"
@@ -75,32 +76,23 @@ task<void> serve_ready(request_context& context) {
 
 namespace {
 
-std::string metrics_text(const request_context& context, std::vector<prometheus::MetricFamily> more) {
-  for (const auto& [name, engine] : context.snap->engines) {
-    const auto s = engine->stats();
-    context.state.metrics.set_engine({.target = name,
-                                      .running = static_cast<double>(s.running),
-                                      .waiting = static_cast<double>(s.waiting),
-                                      .kv_pages_used = static_cast<double>(s.kv_pages_used),
-                                      .kv_pages_cached = static_cast<double>(s.kv_pages_cached),
-                                      .kv_pages_free = static_cast<double>(s.kv_pages_free),
-                                      .kv_pages_total = static_cast<double>(s.kv_pages_total),
-                                      .page_bytes = static_cast<double>(s.page_bytes),
-                                      .state_pages = static_cast<double>(s.state_pages),
-                                      .state_slots_used = static_cast<double>(s.state_slots_used),
-                                      .state_slots_total = static_cast<double>(s.state_slots_total),
-                                      .prompt_tokens = static_cast<double>(s.prompt_tokens),
-                                      .generated_tokens = static_cast<double>(s.generated_tokens),
-                                      .checkpoints = static_cast<double>(s.checkpoints),
-                                      .recomputed_tokens = static_cast<double>(s.recomputed_tokens),
-                                      .cached_prompt_end = static_cast<double>(s.cached_prompt_end),
-                                      .cached_junction = static_cast<double>(s.cached_junction),
-                                      .cached_hint = static_cast<double>(s.cached_hint),
-                                      .cached_interval = static_cast<double>(s.cached_interval),
-                                      .checkpoints_stored = static_cast<double>(s.checkpoints_stored),
-                                      .evictions = static_cast<double>(s.evictions),
-                                      .preemptions = static_cast<double>(s.preemptions)});
+std::vector<observe::engine_reading> readings(const snapshot& snap) {
+  std::vector<observe::engine_reading> out;
+  for (const auto& target : snap.config.targets) {
+    const auto engine = snap.engines.find(target.name);
+    if (engine == snap.engines.end()) continue;
+    out.push_back({.target = target.name,
+                   .stats = engine->second.target->stats(),
+                   .activity = engine->second.target->activity(),
+                   .weight_bytes = engine->second.target->model().weight_bytes,
+                   .by_expert = target.engine.expert_series});
   }
+  return out;
+}
+
+std::string metrics_text(const request_context& context, std::vector<prometheus::MetricFamily> more) {
+  auto engines = observe::engine_families(readings(*context.snap));
+  std::move(engines.begin(), engines.end(), std::back_inserter(more));
   if (const auto* money = context.state.keys.money.get()) {
     auto ledger = observe::ledger_families(money->count(), money->health());
     std::move(ledger.begin(), ledger.end(), std::back_inserter(more));
@@ -137,9 +129,9 @@ task<void> serve_replica_metrics(request_context& context) {
   const auto& snap = *context.snap;
   std::vector<prometheus::MetricFamily> more;
   if (snap.events) more = publisher_families(*snap.events);
-  const auto& engine = snap.engines.begin()->second;  // its only one
-  auto engine_families =
-      observe::vllm_families(snap.models.front()->name, engine->stats(), engine::engine_config().page_tokens);
+  const auto& engine = snap.engines.begin()->second.target;  // its only one
+  auto engine_families = observe::vllm_families(snap.models.front()->name, engine->stats(),
+                                                engine->activity(), engine::engine_config().page_tokens);
   std::move(engine_families.begin(), engine_families.end(), std::back_inserter(more));
   http::reply reply{.content_type = std::string(k_metrics_type),
                     .body = metrics_text(context, std::move(more))};

@@ -9,6 +9,8 @@ namespace weir::gateway::api {
 
 namespace {
 
+constexpr std::int64_t k_positions_max = (1LL << 31) - 1;
+
 void read_stop(field_reader& in, std::vector<std::string>& out) {
   const auto value = in.find("stop");
   if (!value) return;
@@ -51,6 +53,22 @@ void read_logit_bias(field_reader& in, std::vector<std::pair<std::int32_t, float
   }
 }
 
+void read_checkpoint_hints(field_reader& in, std::vector<std::int32_t>& out) {
+  constexpr std::string_view k_key = "weir_checkpoint_at";
+  const auto list = in.array(k_key);
+  if (!list) return;
+  if (list->size() > k_checkpoint_hints_max) {
+    return in.fail(k_key, fmt::format("may hold at most {} positions", k_checkpoint_hints_max));
+  }
+  for (const auto entry : *list) {
+    std::int64_t position = 0;
+    if (entry.get(position) || position < 1 || position > k_positions_max) {
+      return in.fail(k_key, fmt::format("must hold numbers of tokens from 1 to {}", k_positions_max));
+    }
+    out.push_back(static_cast<std::int32_t>(position));
+  }
+}
+
 }  // namespace
 
 void read_generation_options(field_reader& in, generation_options& out) {
@@ -83,6 +101,7 @@ void read_generation_options(field_reader& in, generation_options& out) {
   in.integer("seed", out.seed, {-k_any - 1, k_any});
   read_logit_bias(in, out.logit_bias);
   read_stop(in, out.stop);
+  read_checkpoint_hints(in, out.checkpoint_at);
 }
 
 }  // namespace weir::gateway::api

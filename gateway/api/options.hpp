@@ -14,8 +14,9 @@ namespace weir::gateway::api {
 
 inline constexpr std::int64_t k_choices_max = 16;  // n, and prompts x n: each choice is a sequence of its own
 inline constexpr std::size_t k_stops_max = 16;     // OpenAI allows 4, vLLM users send more
-inline constexpr std::size_t k_stop_bytes_max = 1024;  // one stop string
-inline constexpr std::size_t k_logit_bias_max = 1024;  // entries
+inline constexpr std::size_t k_stop_bytes_max = 1024;      // one stop string
+inline constexpr std::size_t k_logit_bias_max = 1024;      // entries
+inline constexpr std::size_t k_checkpoint_hints_max = 64;  // as the engine takes them
 inline constexpr std::int64_t k_token_id_max = (1LL << 31) - 1;
 inline constexpr std::int64_t k_output_tokens_max = 1LL << 30;
 
@@ -35,7 +36,8 @@ struct generation_options {
   std::optional<std::int64_t> seed;
   std::vector<std::pair<std::int32_t, float>> logit_bias;
   std::vector<std::string> stop;
-  int top_logprobs = -1;  // -1: none asked for
+  std::vector<std::int32_t> checkpoint_at;  // weir_checkpoint_at: prefixes worth a checkpoint, in tokens
+  int top_logprobs = -1;                    // -1: none asked for
 };
 
 void read_generation_options(field_reader& in, generation_options& out);

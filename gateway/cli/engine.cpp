@@ -145,6 +145,8 @@ void add_engine_options(CLI::App& app, config::engine_target_config& out) {
   number(
       "--spacing-tokens", out.spacing_tokens, 0, 1 << 24,
       "Also a checkpoint every so many tokens, a multiple of --unit-tokens; 0: at prompt ends and junctions");
+  app.add_flag("--expert-series", out.expert_series,
+               "Metrics of each expert of each layer, up to 100000; else of each layer");
   app.add_option("--backend", out.backend, "cpu (vectorised float32) or reference (scalar double)")
       ->check(CLI::IsMember({"cpu", "reference"}))
       ->capture_default_str();

@@ -103,9 +103,11 @@ struct engine_target_config {
   std::int64_t kv_bytes = 256LL << 20;
   std::int64_t memory_bytes = 0;   // that all of it must fit; 0: not checked
   std::int64_t step_tokens = 512;  // at least sequences
+  double decode_stretch = 1.5;     // 0, or at least 1
   bool prefix_cache = true;
   std::int64_t unit_tokens = 64;    // a prefix is reused up to a multiple of this
   std::int64_t spacing_tokens = 0;  // 0, or a checkpoint every so many tokens: a multiple of unit_tokens
+  bool expert_series = false;       // metrics of each expert of each layer
 
   friend bool operator==(const engine_target_config&, const engine_target_config&) = default;
 };

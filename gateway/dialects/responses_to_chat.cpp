@@ -26,7 +26,8 @@ constexpr std::pair<std::string_view, std::string_view> k_same[] = {
     {"parallel_tool_calls", "parallel_tool_calls"},
     {"seed", "seed"},
     {"stop", "stop"},
-    {"logit_bias", "logit_bias"}};
+    {"logit_bias", "logit_bias"},
+    {"weir_checkpoint_at", "weir_checkpoint_at"}};
 
 std::string_view text_in(element from, std::string_view key) {
   std::string_view out;

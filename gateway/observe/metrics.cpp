@@ -42,10 +42,6 @@ metrics::metrics()
                        .Name("weir_time_to_first_token_seconds")
                        .Help("From the complete head to the first streamed byte")
                        .Register(*registry_)),
-      engine_gauges_(prometheus::BuildGauge()
-                         .Name("weir_engine")
-                         .Help("The embedded engine's queues, pool and token counts, by what")
-                         .Register(*registry_)),
       reloads_(prometheus::BuildCounter()
                    .Name("weir_config_reloads_total")
                    .Help("Configuration reloads, by outcome")
@@ -269,34 +265,6 @@ void metrics::limit_refused(errc code) {
       return;
   }
   limit_refusals_.Add({{"kind", kind}}).Increment();
-}
-
-void metrics::set_engine(const engine_numbers& n) {
-  const std::string target(n.target);
-  const auto set = [&](const char* what, double value) {
-    engine_gauges_.Add({{"target", target}, {"what", what}}).Set(value);
-  };
-  set("sequences_running", n.running);
-  set("sequences_waiting", n.waiting);
-  set("kv_pages_used", n.kv_pages_used);
-  set("kv_pages_cached", n.kv_pages_cached);
-  set("kv_pages_free", n.kv_pages_free);
-  set("kv_pages_total", n.kv_pages_total);
-  set("page_bytes", n.page_bytes);
-  set("state_pages", n.state_pages);
-  set("state_slots_used", n.state_slots_used);
-  set("state_slots_total", n.state_slots_total);
-  set("prompt_tokens", n.prompt_tokens);
-  set("generated_tokens", n.generated_tokens);
-  set("checkpoints", n.checkpoints);
-  set("recomputed_tokens", n.recomputed_tokens);
-  set("cached_tokens_prompt_end", n.cached_prompt_end);
-  set("cached_tokens_junction", n.cached_junction);
-  set("cached_tokens_hint", n.cached_hint);
-  set("cached_tokens_interval", n.cached_interval);
-  set("checkpoints_stored", n.checkpoints_stored);
-  set("evictions", n.evictions);
-  set("preemptions", n.preemptions);
 }
 
 std::string metrics::text(std::vector<prometheus::MetricFamily> more) const {

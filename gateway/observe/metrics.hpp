@@ -39,31 +39,6 @@ struct request_numbers {
   double overhead_s = -1;     // likewise
 };
 
-struct engine_numbers {
-  std::string_view target;
-  double running = 0;
-  double waiting = 0;
-  double kv_pages_used = 0;
-  double kv_pages_cached = 0;
-  double kv_pages_free = 0;
-  double kv_pages_total = 0;
-  double page_bytes = 0;
-  double state_pages = 0;
-  double state_slots_used = 0;
-  double state_slots_total = 0;
-  double prompt_tokens = 0;
-  double generated_tokens = 0;
-  double checkpoints = 0;
-  double recomputed_tokens = 0;
-  double cached_prompt_end = 0;
-  double cached_junction = 0;
-  double cached_hint = 0;
-  double cached_interval = 0;
-  double checkpoints_stored = 0;
-  double evictions = 0;
-  double preemptions = 0;
-};
-
 class metrics final {
  public:
   metrics();
@@ -88,7 +63,6 @@ class metrics final {
   void set_connections(double open) { connections_->Set(open); }
   void set_body_bytes(double held) { body_bytes_->Set(held); }
   void set_reply_bytes(double held) { reply_bytes_->Set(held); }
-  void set_engine(const engine_numbers& n);
 
   // Prometheus text format 0.0.4. `more`: families whose values are kept elsewhere.
   std::string text(std::vector<prometheus::MetricFamily> more = {}) const;
@@ -130,7 +104,6 @@ class metrics final {
   prometheus::Family<prometheus::Counter>& tokens_;
   prometheus::Family<prometheus::Histogram>& duration_;
   prometheus::Family<prometheus::Histogram>& first_token_;
-  prometheus::Family<prometheus::Gauge>& engine_gauges_;
   prometheus::Family<prometheus::Counter>& reloads_;
   prometheus::Family<prometheus::Counter>& limit_refusals_;
   prometheus::Family<prometheus::Counter>& attempts_;

@@ -23,6 +23,11 @@ std::uint64_t random_seed() {
   return seed;
 }
 
+// What the embedded engine holds ends with this process.
+bool is_stored(const config::cache_config& cache) {
+  return cache.on && cache.events != kv_events::k_own_engine;
+}
+
 }  // namespace
 
 services::services(const config::routing_config& config, std::string salt,
@@ -54,14 +59,15 @@ prefix_index::replica_id services::free_id() const {
 }
 
 std::expected<std::shared_ptr<target_state>, std::string> services::state_of(
-    const config::target_config& target, const std::string& model, std::uint32_t unit_tokens) {
+    const config::target_config& target, const std::string& model, std::uint32_t unit_tokens,
+    const own_events& own) {
   const std::lock_guard lock(mutex_);
   auto& e = entries_[target.name];
   auto state = e.state.lock();
-  const bool same =
-      e.cache == target.cache && e.terms == target.terms && e.model == model && e.unit_tokens == unit_tokens;
+  const bool same = e.cache == target.cache && e.terms == target.terms && e.model == model &&
+                    e.unit_tokens == unit_tokens && e.own.lock() == own;
   if (state && same) return state;
-  if (e.source.id != 0) subscriber_->remove(e.source.id);
+  stop_listening(e);
   e = {.cache = target.cache, .terms = target.terms, .model = model, .unit_tokens = unit_tokens};
   const auto id = free_id();
   if (id >= prefix_index::k_replicas_max) {
@@ -71,11 +77,14 @@ std::expected<std::shared_ptr<target_state>, std::string> services::state_of(
   index_.clear(id);
   state = std::make_shared<target_state>(index_, id, target, unit_tokens);
   e.state = state;
-  if (store_ && state->has_cache()) {
+  if (store_ && is_stored(target.cache)) {
     store_->add({.name = target.name, .id = id, .model = state->model()});
   }
-  if (!target.cache.events.empty()) {
-    if (auto subscribed = subscribe(e, target, state); !subscribed) {
+  if (own) {
+    e.own = own;
+    own->follow(make_sink(e, *state));
+  } else if (!target.cache.events.empty()) {
+    if (auto subscribed = subscribe(e, target, *state); !subscribed) {
       return std::unexpected(fmt::format("target '{}': {}", target.name, subscribed.error()));
     }
   }
@@ -98,29 +107,37 @@ std::shared_ptr<target_health> services::health_of(const config::target_config& 
   return health;
 }
 
+std::shared_ptr<kv_events::stream_sink> services::make_sink(const entry& e, const target_state& state) {
+  const bool salted = e.cache.salted;
+  const auto roots = [this, model = e.model, salted](std::string_view adapter, std::string_view cache_salt) {
+    if (salted || !cache_salt.empty()) return scopes_.root_of(model, adapter, cache_salt);
+    return std::optional(scopes_.shared_root(model, adapter));
+  };
+  return std::make_shared<kv_events::index_sink>(std::make_unique<prefix_index::event_source>(
+      index_, state.id(),
+      prefix_index::event_source_options{.unit_tokens = e.unit_tokens,
+                                         .has_checkpoints = e.cache.checkpoint_tokens > 0,
+                                         .seed = random_seed()},
+      roots));
+}
+
+void services::stop_listening(entry& e) {
+  if (e.source.id != 0) subscriber_->remove(e.source.id);
+  if (const auto own = e.own.lock()) own->follow(nullptr);
+}
+
 std::expected<void, std::string> services::subscribe(entry& e, const config::target_config& target,
-                                                     const std::shared_ptr<target_state>& state) {
+                                                     const target_state& state) {
   if (!subscriber_) {
     subscriber_ = std::make_unique<kv_events::subscriber>([](std::string_view source, std::string_view what) {
       spdlog::warn("KV events of target '{}': {}", source, what);
     });
   }
-  const bool salted = target.cache.salted;
-  const auto roots = [this, model = e.model, salted](std::string_view adapter, std::string_view cache_salt) {
-    if (salted || !cache_salt.empty()) return scopes_.root_of(model, adapter, cache_salt);
-    return std::optional(scopes_.shared_root(model, adapter));
-  };
-  auto source = std::make_unique<prefix_index::event_source>(
-      index_, state->id(),
-      prefix_index::event_source_options{.unit_tokens = e.unit_tokens,
-                                         .has_checkpoints = target.cache.checkpoint_tokens > 0,
-                                         .seed = random_seed()},
-      roots);
   auto added = subscriber_->add({.name = target.name,
                                  .endpoint = target.cache.events,
                                  .replay_endpoint = target.cache.replay,
                                  .topic = target.cache.topic},
-                                std::make_shared<kv_events::index_sink>(std::move(source)));
+                                make_sink(e, state));
   if (!added) return std::unexpected(added.error());
   e.source = std::move(*added);
   return {};
@@ -151,8 +168,9 @@ void services::restarted(const std::string& target) {
 void services::open_store() {
   if (config_.state_dir.empty()) {
     const std::lock_guard lock(mutex_);
-    const bool salted = std::any_of(entries_.begin(), entries_.end(),
-                                    [](const auto& e) { return e.second.cache.on && e.second.cache.salted; });
+    const bool salted = std::any_of(entries_.begin(), entries_.end(), [](const auto& e) {
+      return is_stored(e.second.cache) && e.second.cache.salted;
+    });
     if (salted) {
       spdlog::warn(
           "routing.state_dir is not set: each start has a new salt, and what replicas have cached under the "
@@ -166,7 +184,7 @@ void services::open_store() {
   {
     const std::lock_guard lock(mutex_);
     for (const auto& [name, e] : entries_) {
-      if (const auto state = e.state.lock(); state && state->has_cache()) {
+      if (const auto state = e.state.lock(); state && is_stored(e.cache)) {
         replicas.push_back({.name = name, .id = e.id, .model = state->model()});
       }
     }
@@ -190,7 +208,7 @@ void services::sweep() {
     auto& e = it->second;
     const auto state = e.state.lock();
     if (!state) {
-      if (e.source.id != 0) subscriber_->remove(e.source.id);
+      stop_listening(e);
       it = entries_.erase(it);
       continue;
     }
@@ -199,7 +217,9 @@ void services::sweep() {
           "target '{}': no KV events from {}: it is not connected, and nothing is known of its cache",
           it->first, e.cache.events);
     }
-    if (e.source.status && e.source.status->is_refused.load() && state->model() == nullptr) {
+    const auto own = e.own.lock();
+    const bool refused = own ? own->is_refused() : e.source.status && e.source.status->is_refused.load();
+    if (refused && state->model() == nullptr) {
       spdlog::warn("target '{}': its KV events do not fit; its cache is predicted from dispatches",
                    it->first);
       state->use_simulation();

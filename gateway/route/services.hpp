@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "gateway/config/config.hpp"
+#include "gateway/kv_events/engine_events.hpp"
 #include "gateway/kv_events/subscriber.hpp"
 #include "gateway/observe/route_counters.hpp"
 #include "gateway/prompt/prompt_memory.hpp"
@@ -37,11 +38,14 @@ class services final {
   session_memory& sessions() noexcept { return sessions_; }
   const observe::route_counters& counters() const noexcept { return counters_; }
 
-  // The state of a target whose chains are rooted at `model`; the old one where nothing changed. The reload's
-  // thread.
+  using own_events = std::shared_ptr<kv_events::engine_events>;
+
+  // The state of a target whose chains are rooted at `model`; the old one where nothing changed. `own`: of
+  // the embedded engine, where its cache is followed. The reload's thread.
   std::expected<std::shared_ptr<target_state>, std::string> state_of(const config::target_config& target,
                                                                      const std::string& model,
-                                                                     std::uint32_t unit_tokens);
+                                                                     std::uint32_t unit_tokens,
+                                                                     const own_events& own);
 
   // The health of a target; the old one where its address and the terms did not change. The reload's thread.
   std::shared_ptr<target_health> health_of(const config::target_config& target,
@@ -72,6 +76,7 @@ class services final {
     std::weak_ptr<target_state> state;
     prefix_index::replica_id id = 0;
     kv_events::subscriber::source source;
+    std::weak_ptr<kv_events::engine_events> own;
     int silent_sweeps = 0;  // in which its events were not connected
   };
 
@@ -82,8 +87,10 @@ class services final {
   };
 
   services(const config::routing_config& config, std::string salt, const observe::route_counters& counters);
+  std::shared_ptr<kv_events::stream_sink> make_sink(const entry& e, const target_state& state);
   std::expected<void, std::string> subscribe(entry& e, const config::target_config& target,
-                                             const std::shared_ptr<target_state>& state);
+                                             const target_state& state);
+  void stop_listening(entry& e);
   void restarted(const std::string& target);
   prefix_index::replica_id free_id() const;
 

@@ -19,4 +19,7 @@ struct engine_members {
 
 engine_members read_engine_members(std::span<const api::body_member> members);
 
+// Those of the gateway, which knows of more prompts, and as many of the client's as the engine takes besides.
+std::vector<std::int32_t> hints_of(const engine_members& terms, std::span<const std::int32_t> asked);
+
 }  // namespace weir::gateway::upstream

@@ -145,6 +145,7 @@ class embedded final : public engine_upstream {
             .forced_tools = constraints_.supported()};
   }
   engine::engine_stats stats() const noexcept override { return engine_->stats(); }
+  engine::monitor::engine_activity activity() const override { return engine_->activity(); }
   const engine::model_info& model() const noexcept override { return engine_->info(); }
   const text_tools& tools() const noexcept override { return tools_; }
   void stop() noexcept override {
@@ -244,9 +245,8 @@ class embedded final : public engine_upstream {
     const auto executor = co_await asio::this_coro::executor;
     auto run = launch(request->options, std::move(prompts), "prompt", {tools_.tokenizer, nullptr}, executor);
     if (!run) co_return std::unexpected(run.error());
-    const int choices = run->first->choice_count();
-    auto writer = api::make_completion_writer(std::move(identity), choices, mode_of(request->options),
-                                              std::move(echoes));
+    auto writer = api::make_completion_writer(std::move(identity), run->first->choice_count(),
+                                              mode_of(request->options), std::move(echoes));
     co_return std::make_unique<engine_response>(std::move(run->first), std::move(writer), run->second,
                                                 request->options);
   }
@@ -352,7 +352,7 @@ class embedded final : public engine_upstream {
         sampling.seed = seed + static_cast<std::uint64_t>(requests.size());
         auto& request = requests.emplace_back();
         request.scope = prompt.terms.scope.value_or("").substr(0, engine::k_scope_bytes_max);
-        request.checkpoint_at = prompt.terms.checkpoint_at;
+        request.checkpoint_at = hints_of(prompt.terms, options.checkpoint_at);
         request.prompt = i + 1 < options.n ? prompt.ids : std::move(prompt.ids);
         request.max_new_tokens = *output;
         request.sampling = sampling;

@@ -23,6 +23,7 @@ class engine_upstream : public upstream {
   static engine::result<std::shared_ptr<engine_upstream>> open(const engine_upstream_config& config);
 
   virtual engine::engine_stats stats() const noexcept = 0;
+  virtual engine::monitor::engine_activity activity() const = 0;
   virtual const engine::model_info& model() const noexcept = 0;
   virtual const text_tools& tools() const noexcept = 0;
 

@@ -203,3 +203,49 @@ describe('a replica for itself', {timeout: 120_000}, () => {
     assert.match(help, /--kv-events-listen[\s\S]*cache_salt keeps its prompts apart/);
   });
 });
+
+const HINTED = 2200; // tokens: enough for weir to think the end of a prompt worth a checkpoint
+const idsOf = (seed, count) => Array.from({length: count}, (_, i) => (seed * 31 + i * 7) % 2000);
+const hit = async (replica, kind) =>
+  (await replica.metric(new RegExp(`^weir_engine_cached_tokens_total\\{.*kind="${kind}"`)))[0];
+
+describe('hints', {timeout: 120_000}, () => {
+  const ask = async (to, prompt, fields = {}) => {
+    const answer = await to.post('/v1/completions', {model: to.config ? NAME : MODEL, prompt, max_tokens: 1, ...fields});
+    const body = await answer.json();
+    assert.equal(answer.status, 200, JSON.stringify(body));
+    return body.usage.prompt_tokens_details?.cached_tokens ?? 0;
+  };
+
+  test('a client’s are used, at a replica alone and through weir', async (t) => {
+    const replica = await replicaOf(t);
+    const weir = await routerOf(t, [targetOf(replica, 0)]);
+    for (const [i, to] of [replica, weir].entries()) {
+      const before = await hit(replica, 'hint');
+      const shared = idsOf(i + 1, 300);
+      await ask(to, [...shared, ...idsOf(50, 40)], {weir_checkpoint_at: [200, 1_000_000]});
+      assert.equal(await ask(to, [...shared, ...idsOf(60, 40)]), 192); // 200 in whole units
+      assert.equal((await hit(replica, 'hint')) - before, 192);
+      const plain = idsOf(i + 11, 300);
+      await ask(to, [...plain, ...idsOf(50, 40)]);
+      assert.equal(await ask(to, [...plain, ...idsOf(60, 40)]), 0);
+    }
+    const {status} = await weir.post('/v1/completions', {model: NAME, prompt: 'x', weir_checkpoint_at: [0]});
+    assert.equal(status, 400);
+  });
+
+  test('weir’s own reach a replica that is said to take them', async (t) => {
+    const replica = await replicaOf(t);
+    const target = targetOf(replica, 0);
+    const cache = {checkpoint_tokens: 320, retention: 'prompt_end'};
+    for (const [i, hints] of [false, true].entries()) {
+      const weir = await routerOf(t, [{...target, cache: {...cache, hints}}]);
+      const prompt = idsOf(i + 20, HINTED);
+      await ask(weir, prompt);
+      const before = await hit(replica, 'hint');
+      const reused = await ask(weir, [...prompt, ...idsOf(70, 100)]);
+      assert.equal(reused, held(HINTED));
+      assert.equal((await hit(replica, 'hint')) - before, hints ? reused : 0);
+    }
+  });
+});

@@ -254,10 +254,10 @@ describe('streams', {timeout: 120_000}, () => {
 describe('after all of it', {timeout: 60_000}, () => {
   test('nothing runs, nothing is held, and a request is answered', async () => {
     const zero = async (pattern) => (await weir.metric(pattern)).every((value) => value === 0);
-    await eventually('no sequence runs', () => zero(/what="sequences_(running|waiting)"/));
+    await eventually('no sequence runs', () => zero(/^weir_engine_sequences\{/));
     await eventually('no request in flight', () => zero(/^weir_requests_in_flight/));
     await eventually('no body is held', () => zero(/^weir_body_bytes/));
-    await eventually('no page is held', () => zero(/what="kv_pages_used"/));
+    await eventually('no page is held', () => zero(/^weir_engine_pool_bytes\{.*kind="pages"/));
     const answer = await weir.chat({messages: [user('What is the capital of Kenya?')]});
     assert.match(answer.choices[0].message.content, /Nairobi/);
     await eventually('descriptors as at the start', () => descriptors() <= descriptorsAtStart);

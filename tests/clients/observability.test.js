@@ -11,6 +11,7 @@ import {describe, test} from 'node:test';
 import {ask} from './support/client.js';
 import {eventually} from './support/raw.js';
 import {NAME, chatBody, logLine, relayOf, streamBody, target, upstreamOf} from './support/relay.js';
+import {Weir} from './support/weir.js';
 import * as up from './support/upstream.js';
 
 const FOLDER = path.join(import.meta.dirname, '../../configs/observability');
@@ -169,13 +170,17 @@ describe('what dashboards read', {timeout: 120_000}, () => {
     const upstream = await upstreamOf(t, answers);
     const weir = await relayOf(t, [{...target(upstream), accounts: {state_slots: 9}}]);
     await ask(weir, streamBody({stream_options: {include_usage: true}}));
-    const text = await (await fetch(`${weir.admin}/metrics`)).text();
+    const engine = await Weir.start();
+    t.after(() => engine.stop());
+    await engine.chat({messages: [{role: 'user', content: 'ping'}]});
+    const texts = [weir, engine].map(async ({admin}) => (await fetch(`${admin}/metrics`)).text());
+    const text = (await Promise.all(texts)).join('\n');
     const known = new Set([...text.matchAll(/^# TYPE (\w+)/gm)].map(([, name]) => name));
     const sources = ['weir-dashboard.json', 'weir-alerts.yaml'].map((name) => readFileSync(path.join(FOLDER, name), 'utf8'));
     const named = new Set(sources.join('\n').match(/\b(?:weir|gen_ai)_[a-z_]+[a-z]/g));
     const labels = new Set(['gen_ai_request_model']);
     const missing = [...named].filter((name) => {
-      const family = name.replace(/_bucket$/, '');
+      const family = name.replace(/_(bucket|sum|count)$/, '');
       return !labels.has(name) && !known.has(family) && !family.startsWith('weir_ledger_');
     });
     assert.deepEqual(missing, []);

@@ -126,7 +126,7 @@ describe('openai', () => {
   });
 
   test('abort in the middle of a stream frees the engine', async () => {
-    const [generatedBefore] = await weir.metric(/what="generated_tokens"/);
+    const [generatedBefore] = await weir.metric(/^weir_engine_tokens_total\{.*kind="generated"/);
     const stream = await client.chat.completions.create({
       model: MODEL,
       messages: [user('Tell me a story about a fox.')],
@@ -139,14 +139,14 @@ describe('openai', () => {
       if (chunk.choices[0].delta.content && ++chunks === 3) break;
     }
     stream.controller.abort();
-    const running = () => weir.metric(/what="sequences_running"/);
+    const running = () => weir.metric(/^weir_engine_sequences\{.*state="running"/);
     const deadline = Date.now() + 5000;
     while ((await running())[0] > 0 && Date.now() < deadline) {
       await new Promise((resolve) => setTimeout(resolve, 20));
     }
     assert.deepEqual(await running(), [0]);
     // Left alone, the sequence would have gone on to its 8,000 tokens.
-    const [generated] = await weir.metric(/what="generated_tokens"/);
+    const [generated] = await weir.metric(/^weir_engine_tokens_total\{.*kind="generated"/);
     assert.ok(generated - generatedBefore < 7000, `${generated - generatedBefore} tokens generated`);
     const answer = await client.chat.completions.create({model: MODEL, messages: [CAPITAL]});
     assert.equal(answer.choices[0].message.content, CAPITAL_ANSWER);

@@ -284,7 +284,7 @@ describe('the embedded engine', {timeout: 120_000}, () => {
   const ENDLESS = {max_tokens: 6000, logit_bias: {2049: -100, 2050: -100, 2057: -100}};
   const model = NAME;
   const endless = (fields) => ({model, messages: [user('Tell me a story.')], ...ENDLESS, ...fields});
-  const sequences = async (weir, what) => (await weir.metric(new RegExp(`what="sequences_${what}"`)))[0];
+  const sequences = async (weir, what) => (await weir.metric(new RegExp(`^weir_engine_sequences\\{.*state="${what}"`)))[0];
 
   test('a request that is queued is gone within the time, as is the one that runs', async (t) => {
     const weir = await Weir.start((config) => ({

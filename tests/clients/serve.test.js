@@ -39,7 +39,7 @@ async function textUntilCut(answer) {
   }
 }
 
-const running = async (weir) => (await weir.metric(/what="sequences_running"/))[0];
+const running = async (weir) => (await weir.metric(/^weir_engine_sequences\{.*state="running"/))[0];
 const chatStatus = async (weir, headers, model = MODEL) =>
   (await weir.post('/v1/chat/completions', {model, messages: [user('ping')]}, headers)).status;
 

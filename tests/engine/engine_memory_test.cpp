@@ -1,5 +1,6 @@
 // The one pool and the prefix cache through the engine's boundary, with the bundled model.
 #include <memory>
+#include <numeric>
 #include <set>
 #include <vector>
 
@@ -130,4 +131,54 @@ TEST_CASE("sequences that lose their memory say the same", "[engine]") {
   CHECK(tight->stats().prompt_tokens == 18);
   CHECK(roomy->stats().preemptions == 0);
   check_idle(*tight);
+}
+
+TEST_CASE("what it did is told by phase, operation, expert and latency, and memory to the byte", "[engine]") {
+  engine_config config;
+  config.kv_bytes = 40 * k_slab_bytes + 12'345;
+  config.sequences_max = 4;
+  config.step_tokens_max = 64;
+  const auto under_test = open_engine(config);
+  std::vector<std::shared_ptr<collector>> sinks;
+  for (std::int32_t i = 0; i < 9; ++i) {
+    generate_request request = request_of(std::vector<std::int32_t>(100 + i, 300 + i % 3), 20);
+    request.scope = "s";
+    request.sampling.logit_bias = {{2050, -100.0F}};
+    sinks.push_back(std::make_shared<collector>());
+    REQUIRE(under_test->submit(std::move(request), sinks.back()));
+  }
+  const engine_stats during = under_test->stats();
+  check_accounts(during);
+  for (const auto& sink : sinks) CHECK(sink->wait() == finish_reason::length);
+  under_test->stop();
+  const engine_stats stats = under_test->stats();
+  check_accounts(stats);
+  CHECK(stats.kv_bytes == config.kv_bytes);
+  CHECK(stats.kv_pages_total * stats.page_bytes == 40 * k_slab_bytes);
+
+  const monitor::engine_activity got = under_test->activity();
+  std::uint64_t steps = 0, computed = 0, embeds = 0;
+  for (const auto& phase : got.phases) {
+    steps += phase.step_s.count();
+    computed += phase.tokens;
+    embeds += static_cast<std::uint64_t>(phase.ops.calls[static_cast<std::size_t>(weir::kernels::op::embed)]);
+    CHECK(static_cast<double>(phase.ops.total_ns()) <= phase.step_s.sum_s() * 1e9);
+  }
+  CHECK(steps == stats.steps);
+  CHECK(embeds == steps);
+  // All but the last token of each answer is an input of a step.
+  CHECK(computed == stats.prompt_tokens + stats.recomputed_tokens + stats.generated_tokens - 9);
+  CHECK(got.queue_s.count() == 9);
+  CHECK(got.first_token_s.count() == 9);
+  CHECK(got.token_gap_s.count() == 9 * 19);
+  CHECK(got.request_s.count() == 9);
+  CHECK(got.ended[static_cast<std::size_t>(finish_reason::length)] == 9);
+  REQUIRE(!got.experts.empty());
+  for (const auto& layer : got.experts) {
+    const auto sent = std::accumulate(layer.tokens.begin(), layer.tokens.end(), std::uint64_t{0});
+    CHECK(sent % computed == 0);  // each token goes to as many experts
+    CHECK(sent > 0);
+    CHECK(layer.imbalance >= 1);
+    CHECK(layer.recent_tokens <= sent);
+  }
 }

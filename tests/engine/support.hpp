@@ -77,14 +77,21 @@ inline engine::generate_request request_of(std::vector<std::int32_t> prompt, std
   return request;
 }
 
+// Every byte of the pool has one use.
+inline void check_accounts(const engine::engine_stats& stats) {
+  const std::int64_t states = std::int64_t{stats.state_pages} * (stats.state_slots_used + stats.checkpoints);
+  CHECK(states + stats.kv_pages_used + stats.kv_pages_cached + stats.kv_pages_free == stats.kv_pages_total);
+  const std::int64_t remainder = stats.kv_bytes - stats.kv_pages_total * stats.page_bytes;
+  CHECK(remainder >= 0);
+  CHECK(remainder < stats.page_bytes * stats.state_pages);
+}
+
 inline void check_idle(const engine::engine& under_test) {
   const engine::engine_stats stats = under_test.stats();
   CHECK(stats.running == 0);
   CHECK(stats.kv_pages_used == 0);
   CHECK(stats.state_slots_used == 0);
-  CHECK(stats.kv_pages_cached + stats.kv_pages_free +
-            static_cast<std::int64_t>(stats.checkpoints) * stats.state_pages ==
-        stats.kv_pages_total);
+  check_accounts(stats);
 }
 
 }  // namespace weir::tests

@@ -121,7 +121,8 @@ TEST_CASE("chat: values arrive") {
       "tools":[{"type":"function", "function":{"name":"f", "z":1, "a":2}}],
       "stream":true,"stream_options":{"include_usage":true},"n":2,"max_tokens":9,"max_completion_tokens":7,
       "temperature":0.5,"top_p":0.25,"top_k":3,"min_p":0.125,"presence_penalty":-2,"frequency_penalty":2,
-      "seed":-5,"logit_bias":{"12":-1.5},"stop":["x","y"],"logprobs":true,"top_logprobs":4})");
+      "seed":-5,"logit_bias":{"12":-1.5},"stop":["x","y"],"logprobs":true,"top_logprobs":4,
+      "weir_checkpoint_at":[64,7]})");
   REQUIRE(parsed.has_value());
   const auto& o = parsed->options;
   CHECK(o.model == "tiny");
@@ -135,6 +136,7 @@ TEST_CASE("chat: values arrive") {
   CHECK(o.presence_penalty == -2.0F);
   CHECK(o.frequency_penalty == 2.0F);
   CHECK(o.seed == -5);
+  CHECK(o.checkpoint_at == std::vector<std::int32_t>{64, 7});
   CHECK(o.logit_bias == std::vector<std::pair<std::int32_t, float>>{{12, -1.5F}});
   CHECK(o.stop == std::vector<std::string>{"x", "y"});
   CHECK(o.top_logprobs == 4);

@@ -22,6 +22,9 @@ inline std::vector<field_case> shared_cases() {
     for (int i = 0; i < 16; ++i) out += ",\"a\"";
     return out + "]";
   }();
+  std::string many_hints = "[1";
+  for (int i = 0; i < 64; ++i) many_hints += ",1";
+  many_hints += "]";
   return {
       {R"(,"unknown":{"x":[1]},"store":true)", nullptr},
       {R"(,"stream":null,"n":null,"stop":null,"seed":null,"logit_bias":null)", nullptr},
@@ -36,6 +39,13 @@ inline std::vector<field_case> shared_cases() {
       {R"(,"max_tokens":1073741824)", nullptr},
       {R"(,"max_tokens":1073741825)", "max_tokens"},
       {R"(,"max_completion_tokens":-1)", "max_completion_tokens"},
+      {R"(,"weir_checkpoint_at":[1,64,2147483647])", nullptr},
+      {R"(,"weir_checkpoint_at":null)", nullptr},
+      {R"(,"weir_checkpoint_at":64)", "weir_checkpoint_at"},
+      {R"(,"weir_checkpoint_at":[64,0])", "weir_checkpoint_at"},
+      {R"(,"weir_checkpoint_at":[2147483648])", "weir_checkpoint_at"},
+      {R"(,"weir_checkpoint_at":["64"])", "weir_checkpoint_at"},
+      {R"(,"weir_checkpoint_at":)" + many_hints, "weir_checkpoint_at"},
       {R"(,"temperature":2)", nullptr},
       {R"(,"temperature":2.01)", "temperature"},
       {R"(,"temperature":-0.1)", "temperature"},

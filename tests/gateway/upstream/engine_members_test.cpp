@@ -34,5 +34,14 @@ TEST_CASE("as many hints as the engine takes, none out of range") {
   for (const auto at : out.checkpoint_at) CHECK(at <= 6400);
 }
 
+TEST_CASE("a client's hints come behind the gateway's, as far as there is room") {
+  const engine_members terms{.scope = {}, .checkpoint_at = {640, 64}};
+  CHECK(hints_of(terms, std::vector<std::int32_t>{7}) == std::vector<std::int32_t>{640, 64, 7});
+  const auto full = hints_of(terms, std::vector<std::int32_t>(engine::k_checkpoint_hints_max, 9));
+  CHECK(full.size() == engine::k_checkpoint_hints_max);
+  CHECK(full[1] == 64);
+  CHECK(full.back() == 9);
+}
+
 }  // namespace
 }  // namespace weir::gateway::upstream

@@ -46,6 +46,7 @@ class scripted_engine final : public engine::engine {
   }
   void cancel(weir::engine::sequence_id) noexcept override {}
   weir::engine::engine_stats stats() const noexcept override { return {}; }
+  weir::engine::monitor::engine_activity activity() const override { return {}; }
   void stop() noexcept override {}
 
  private:
