@@ -138,8 +138,12 @@ void add_engine_options(CLI::App& app, config::engine_target_config& out) {
       ->capture_default_str();
   number("--sequences", out.sequences, 1, 65536, "Sequences running at once");
   number("--queue", out.queue, 1, 1'000'000, "Sequences waiting beyond these; then 503");
-  number("--threads", out.threads, 0, 1024, "Compute threads; 0: cores - 1");
+  number("--threads", out.threads, 0, 256, "Compute threads; 0: cores - 1");
   number("--step-tokens", out.step_tokens, 1, 1 << 20, "Token budget of one step; at least --sequences");
+  app.add_option("--decode-stretch", out.decode_stretch,
+                 "While answers are written, prompts may make steps so many times longer; 0: no limit")
+      ->check(CLI::Range(0.0, 100.0))
+      ->capture_default_str();
   number("--unit-tokens", out.unit_tokens, 1, 4096,
          "Prompts are compared, and events told, in units of so many");
   number(

@@ -93,12 +93,13 @@ void read_target(map_reader& in, target_config& out) {
     e.file_path("model_dir", out.engine.model_dir);
     e.choice("backend", out.engine.backend, {"cpu", "reference"});
     e.choice("weights", out.engine.weights, {"stored", "int8", "mxfp4"});
-    e.integer("threads", out.engine.threads, {0, 1024});
+    e.integer("threads", out.engine.threads, {0, 256});
     e.integer("sequences", out.engine.sequences, {1, 65536});
     e.integer("queue", out.engine.queue, {1, 1'000'000});
     e.bytes("kv_bytes", out.engine.kv_bytes, {1 << 16, k_tebibyte});
     e.bytes("memory_bytes", out.engine.memory_bytes, {1 << 20, k_tebibyte});
     e.integer("step_tokens", out.engine.step_tokens, {1, 1 << 20});
+    e.number("decode_stretch", out.engine.decode_stretch, 0, 100);
     e.flag("prefix_cache", out.engine.prefix_cache);
     e.integer("unit_tokens", out.engine.unit_tokens, {1, 4096});
     e.integer("spacing_tokens", out.engine.spacing_tokens, {0, 1 << 24});

@@ -132,6 +132,11 @@ class checker {
            fmt::format("{} is no multiple of unit_tokens ({})", t.engine.spacing_tokens,
                        t.engine.unit_tokens));
     }
+    if (t.engine.decode_stretch > 0 && t.engine.decode_stretch < 1) {
+      fail(t.at, key + ".decode_stretch",
+           fmt::format("{}: no step is shorter with prompts than without; 0 means no limit",
+                       t.engine.decode_stretch));
+    }
     if (t.engine.step_tokens < t.engine.sequences) {
       fail(t.at, key + ".step_tokens",
            fmt::format("{} is below sequences ({}): a step holds one token of each running sequence",
