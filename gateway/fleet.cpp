@@ -82,6 +82,7 @@ std::expected<engine_map, std::string> open_engines(const config::gateway_config
       }
       engine.target = std::move(*opened);
     }
+    check_expert_series(target, *engine.target);
     engines.emplace(target.name, std::move(engine));
   }
   return engines;

@@ -1,11 +1,13 @@
 #include "gateway/fleet_parts.hpp"
 
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <utility>
 
 #include "gateway/kv_events/engine_events.hpp"
+#include "gateway/observe/engine_metrics.hpp"
 #include "gateway/version.hpp"
 
 namespace weir::gateway {
@@ -68,6 +70,15 @@ config::cache_config own_cache(const config::gateway_config& config, const confi
   out.block_tokens = target.engine.unit_tokens;
   out.events = kv_events::k_own_engine;
   return out;
+}
+
+void check_expert_series(const config::target_config& target, const upstream::engine_upstream& engine) {
+  if (!target.expert_series) return;
+  const auto wanted = observe::expert_series_of(engine.activity());
+  if (wanted <= observe::k_expert_series_max) return;
+  spdlog::warn(
+      "target '{}': expert_series: its {} experts of all layers are more than {}: metrics are by layer",
+      target.name, wanted, observe::k_expert_series_max);
 }
 
 std::expected<trace::tracer, std::string> open_tracer(const config::tracing_config& terms,

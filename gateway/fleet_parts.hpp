@@ -30,4 +30,7 @@ config::cache_config own_cache(const config::gateway_config& config, const confi
                                const upstream::engine_upstream& engine,
                                const engine::text::tokenizer& of_prompts);
 
+// Where the engine's experts are too many for series of their own, the log says so.
+void check_expert_series(const config::target_config& target, const upstream::engine_upstream& engine);
+
 }  // namespace weir::gateway

@@ -85,7 +85,7 @@ std::vector<observe::engine_reading> readings(const snapshot& snap) {
                    .stats = engine->second.target->stats(),
                    .activity = engine->second.target->activity(),
                    .weight_bytes = engine->second.target->model().weight_bytes,
-                   .by_expert = target.engine.expert_series});
+                   .by_expert = target.expert_series});
   }
   return out;
 }

@@ -30,6 +30,7 @@ struct engine_options {
   std::string events;
   std::string replay;
   bool quiet = false;
+  bool expert_series = false;
   config::engine_target_config engine;
 };
 
@@ -114,7 +115,8 @@ int serve(const engine_options& options) {
     return refuse("--kv-replay-listen", "answers for what --kv-events-listen publishes: name that too");
   }
   config.log.access = !options.quiet;
-  config::target_config target{.name = k_target, .engine = options.engine};
+  config::target_config target{
+      .name = k_target, .engine = options.engine, .expert_series = options.expert_series};
   target.engine.model_dir = options.model_dir;
   config.targets.push_back(std::move(target));
   config::model_config model;
@@ -149,8 +151,6 @@ void add_engine_options(CLI::App& app, config::engine_target_config& out) {
   number(
       "--spacing-tokens", out.spacing_tokens, 0, 1 << 24,
       "Also a checkpoint every so many tokens, a multiple of --unit-tokens; 0: at prompt ends and junctions");
-  app.add_flag("--expert-series", out.expert_series,
-               "Metrics of each expert of each layer, up to 100000; else of each layer");
   app.add_option("--backend", out.backend, "cpu (vectorised float32) or reference (scalar double)")
       ->check(CLI::IsMember({"cpu", "reference"}))
       ->capture_default_str();
@@ -176,6 +176,8 @@ void add_engine(CLI::App& app, command& chosen) {
   sub->add_option("--kv-events-listen", options->events, "Publish KV events at tcp://ADDRESS:PORT");
   sub->add_option("--kv-replay-listen", options->replay, "Answer for past ones; default: one port higher");
   sub->add_flag("--no-access-log", options->quiet, "No line per request on standard error");
+  sub->add_flag("--expert-series", options->expert_series,
+                "Metrics of each expert of each layer, where these are at most 32768; else of each layer");
   add_engine_options(*sub, options->engine);
   sub->footer(
       "It speaks to its callers as vLLM does: a request's cache_salt keeps its prompts apart from those of "

@@ -107,7 +107,6 @@ struct engine_target_config {
   bool prefix_cache = true;
   std::int64_t unit_tokens = 64;    // a prefix is reused up to a multiple of this
   std::int64_t spacing_tokens = 0;  // 0, or a checkpoint every so many tokens: a multiple of unit_tokens
-  bool expert_series = false;       // metrics of each expert of each layer
 
   friend bool operator==(const engine_target_config&, const engine_target_config&) = default;
 };
@@ -202,6 +201,8 @@ struct target_config {
   std::string name;
   bool is_http = false;  // which of the two kinds counts
   engine_target_config engine;
+  // Of an engine: metrics of each expert of each layer. A change does not load the engine anew.
+  bool expert_series = false;
   http_target_config http;
   cache_config cache;
   terms_config terms;

@@ -103,7 +103,7 @@ void read_target(map_reader& in, target_config& out) {
     e.flag("prefix_cache", out.engine.prefix_cache);
     e.integer("unit_tokens", out.engine.unit_tokens, {1, 4096});
     e.integer("spacing_tokens", out.engine.spacing_tokens, {0, 1 << 24});
-    e.flag("expert_series", out.engine.expert_series);
+    e.flag("expert_series", out.expert_series);
   });
 }
 

@@ -171,12 +171,6 @@ void add_times(std::vector<MetricFamily>& out, readings engines) {
       [](const auto& a) -> auto& { return a.request_s; }));
 }
 
-std::size_t series_of(const std::vector<expert_layer>& layers) {
-  std::size_t out = 0;
-  for (const auto& layer : layers) out += layer.tokens.size();
-  return out;
-}
-
 void add_experts(std::vector<MetricFamily>& out, readings engines) {
   MetricFamily tokens =
       empty("weir_engine_expert_tokens_total", "Tokens sent to experts of a layer, one count for each expert",
@@ -188,7 +182,7 @@ void add_experts(std::vector<MetricFamily>& out, readings engines) {
   MetricFamily by_expert =
       empty("weir_engine_tokens_by_expert_total", "Tokens sent to each expert", MetricType::Counter);
   for (const auto& e : engines) {
-    const bool each_expert = e.by_expert && series_of(e.activity.experts) <= k_expert_series_max;
+    const bool each_expert = e.by_expert && expert_series_of(e.activity) <= k_expert_series_max;
     for (const expert_layer& layer : e.activity.experts) {
       const metric_labels labels{{"target", e.target}, {"layer", std::to_string(layer.layer)}};
       const auto sum = std::accumulate(layer.tokens.begin(), layer.tokens.end(), std::uint64_t{0});
@@ -210,6 +204,12 @@ void add_experts(std::vector<MetricFamily>& out, readings engines) {
 }
 
 }  // namespace
+
+std::size_t expert_series_of(const engine::monitor::engine_activity& activity) {
+  std::size_t out = 0;
+  for (const auto& layer : activity.experts) out += layer.tokens.size();
+  return out;
+}
 
 std::vector<MetricFamily> engine_families(readings engines) {
   std::vector<MetricFamily> out;

@@ -17,8 +17,10 @@
 
 namespace weir::gateway::observe {
 
-// Kimi K3 has 92 layers of 896 experts: 82,432.
-inline constexpr std::size_t k_expert_series_max = 100'000;
+// Of one scrape, which routers read up to 4 MiB of. Kimi-Linear has 6,656; Kimi K3's 82,432 are too many.
+inline constexpr std::size_t k_expert_series_max = 32'768;
+
+std::size_t expert_series_of(const engine::monitor::engine_activity& activity);
 
 struct engine_reading {
   std::string target;

@@ -149,7 +149,10 @@ TEST_CASE("what it did is told by phase, operation, expert and latency, and memo
   }
   const engine_stats during = under_test->stats();
   check_accounts(during);
-  for (const auto& sink : sinks) CHECK(sink->wait() == finish_reason::length);
+  for (const auto& sink : sinks) {
+    CHECK(under_test->activity().queue_s.count() <= 9);  // read while the worker writes
+    CHECK(sink->wait() == finish_reason::length);
+  }
   under_test->stop();
   const engine_stats stats = under_test->stats();
   check_accounts(stats);

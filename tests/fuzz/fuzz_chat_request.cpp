@@ -26,7 +26,11 @@ bool sane(const api::generation_options& o) {
   for (const auto& [token, bias] : o.logit_bias) {
     if (token < 0 || !within(bias, -100, 100)) return false;
   }
-  return !o.model.empty() && o.n >= 1 && o.n <= api::k_choices_max && o.stop.size() <= api::k_stops_max &&
+  for (const auto position : o.checkpoint_at) {
+    if (position < 1) return false;
+  }
+  return o.checkpoint_at.size() <= api::k_checkpoint_hints_max && !o.model.empty() && o.n >= 1 &&
+         o.n <= api::k_choices_max && o.stop.size() <= api::k_stops_max &&
          o.logit_bias.size() <= api::k_logit_bias_max && o.max_tokens.value_or(1) >= 1 &&
          o.max_tokens.value_or(1) <= api::k_output_tokens_max && within(o.temperature, 0, 2) &&
          within(o.top_p, 0, 1) && within(o.min_p, 0, 1) && within(o.presence_penalty, -2, 2) &&

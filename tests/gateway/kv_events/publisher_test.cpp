@@ -5,6 +5,7 @@
 
 #include "gateway/kv_events/batch_writer.hpp"
 #include "gateway/kv_events/decoder.hpp"
+#include "gateway/kv_events/engine_events.hpp"
 #include "tests/gateway/kv_events/fake_replica.hpp"
 
 namespace weir::gateway::kv_events {
@@ -131,6 +132,7 @@ TEST_CASE("whatever the cache tells comes out of our own decoder, block for bloc
                             gone || first ? 0 : e.parent_hash, e.tokens, first ? scope : "", gone);
     }
     CHECK(blocks_of(decoded(write_batch(told, 1))) == expected);
+    CHECK(blocks_of(to_batch(told)) == expected);  // and without a wire
   }
 }
 
@@ -180,6 +182,23 @@ class listener final : public stream_sink {
   std::mutex mutex_;
   std::map<std::uint64_t, std::string> batches_;
 };
+
+TEST_CASE("the index of the same process hears of what happens from when it follows on") {
+  engine_events events;
+  events.told({removed(1)});
+  const auto first = std::make_shared<listener>();
+  const auto second = std::make_shared<listener>();
+  events.follow(first);
+  events.told({removed(2), removed(3)});
+  events.told({removed(4)});
+  events.follow(second);
+  events.told({removed(5)});
+  events.follow(nullptr);
+  events.told({removed(6)});
+  CHECK(first->text() == "0:2,3 1:4");
+  CHECK(second->text() == "0:5");
+  CHECK_FALSE(events.is_refused());
+}
 
 struct pair_of {
   std::shared_ptr<kv_events::publisher> from;
