@@ -10,6 +10,7 @@
 
 #include "engine/plan/memory_plan.hpp"
 #include "engine/runner/model_runner.hpp"
+#include "engine/serve_model.hpp"
 #include "engine/worker.hpp"
 #include "kernels/parallel.hpp"
 
@@ -179,7 +180,13 @@ result<std::unique_ptr<engine>> engine::open(const engine_config& config) {
   const auto loaded = runner::load_model(config.model_dir, std::move(*facts),
                                          {.weights = config.weights, .threads = thread_count(config)});
   if (!loaded) return std::unexpected(loaded.error());
-  const model::model_config& model = (*loaded)->config;
+  return serve_model(config, *loaded);
+}
+
+result<std::unique_ptr<engine>> serve_model(const engine_config& config,
+                                            std::shared_ptr<const runner::loaded_model> loaded) {
+  if (auto checked = check(config); !checked) return std::unexpected(checked.error());
+  const model::model_config& model = loaded->config;
   const runner::memory_layout layout = runner::layout_of(model, config.backend, config.page_tokens);
   const auto slabs = count_slabs(config, layout);
   if (!slabs) return std::unexpected(slabs.error());
@@ -190,8 +197,8 @@ result<std::unique_ptr<engine>> engine::open(const engine_config& config) {
   const std::int64_t longest = (*slabs - 1LL) * layout.slab_pages * config.page_tokens;
   info.context_tokens = static_cast<std::int32_t>(std::min<std::int64_t>(model.context_tokens, longest));
   info.eos_token = model.eos_tokens.front();
-  info.parameter_count = (*loaded)->weights.parameter_count;
-  info.weight_bytes = (*loaded)->weights.weight_bytes;
+  info.parameter_count = loaded->weights.parameter_count;
+  info.weight_bytes = loaded->weights.weight_bytes;
 
   worker_config settings;
   settings.limits = make_limits(config, {*slabs, layout.slab_pages});
@@ -208,14 +215,14 @@ result<std::unique_ptr<engine>> engine::open(const engine_config& config) {
   placement.slab_count = *slabs;
   placement.page_tokens = config.page_tokens;
   const auto times = std::make_shared<kernels::op_times>();
-  const auto experts = watch_experts(**loaded);
+  const auto experts = watch_experts(*loaded);
   placement.times = times.get();
   placement.experts = experts.get();
   settings.times = times;
   settings.experts = experts;
   try {
     return std::make_unique<embedded_engine>(std::move(info), model.eos_tokens, settings,
-                                             runner::make_runner(*loaded, placement));
+                                             runner::make_runner(std::move(loaded), placement));
   } catch (const std::bad_alloc&) {
     return fail(errc::io,
                 "not enough memory for kv_bytes, " + std::to_string(*slabs * layout.slab_bytes()) + " bytes");

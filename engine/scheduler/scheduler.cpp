@@ -121,12 +121,21 @@ void scheduler::plan_tokens(sequence& seq, std::int32_t count) {
   planned_.push_back({&seq, count});
 }
 
+// Turns go to the tenant's oldest and to the one with the least left to do: a short prompt does not wait for
+// long ones before it, which take at most twice as long for that.
+std::vector<scheduler::share>::iterator scheduler::pick(std::vector<share>& shares, std::int32_t tenant) {
+  shortest_first_ = !shortest_first_;
+  auto best = shares.end();
+  for (auto it = shares.begin(); it != shares.end(); ++it) {
+    if (it->seq->tenant != tenant || it->given == it->wanted) continue;
+    const auto left = [](const share& s) { return s.seq->pending() - s.given; };
+    if (best == shares.end() || (shortest_first_ && left(*it) < left(*best))) best = it;
+    if (!shortest_first_) break;
+  }
+  return best;
+}
+
 void scheduler::plan_prompts(std::int32_t budget) {
-  struct share {
-    sequence* seq;
-    std::int32_t wanted;
-    std::int32_t given = 0;
-  };
   std::vector<share> shares;
   for (const auto& seq : running_) {
     if (seq->pending() == 1) continue;
@@ -138,8 +147,7 @@ void scheduler::plan_prompts(std::int32_t budget) {
   while (budget > 0) {
     const auto turn = prefill_.next(wants);
     if (turn.tenant < 0) break;
-    share& next = *std::ranges::find_if(
-        shares, [&turn](const share& s) { return s.seq->tenant == turn.tenant && s.given < s.wanted; });
+    share& next = *pick(shares, turn.tenant);
     const auto count =
         static_cast<std::int32_t>(std::min<std::int64_t>({turn.credit, budget, next.wanted - next.given}));
     next.given += count;

@@ -1,7 +1,7 @@
 // Continuous batching: decides step by step which tokens of which sequences run next. Decode tokens come
 // first, so that a long prompt never delays them; what is left of the step's budget goes to prompts in
-// chunks, shared among tenants by deficit round robin and oldest first within one. A chunk ends where a state
-// is to be kept.
+// chunks, shared among tenants by deficit round robin; within one, turns go to the oldest and to the shortest
+// alternately. A chunk ends where a state is to be kept.
 //
 // A sequence is admitted, tenants taking turns and first come first served within one, when there is memory
 // for its tokens so far and a page more for everybody who runs; unless a running one of its tenant is about
@@ -85,11 +85,19 @@ class scheduler final {
     std::int32_t prefilling = 0;                    // while a step is laid out: that still want tokens
   };
 
+  // Of a step's budget for prompts.
+  struct share {
+    sequence* seq;
+    std::int32_t wanted;  // up to the end of its prompt or its next cut
+    std::int32_t given = 0;
+  };
+
   void leave(std::int32_t tenant);
   void wait(std::unique_ptr<sequence> seq);
   void grow();
   void preempt_youngest();
   void admit();
+  std::vector<share>::iterator pick(std::vector<share>& shares, std::int32_t tenant);
   void plan_prompts(std::int32_t budget);
   void plan_tokens(sequence& seq, std::int32_t count);
 
@@ -106,6 +114,7 @@ class scheduler final {
   std::vector<std::int32_t> places_;  // of the pages of one sequence
   runner::batch batch_;
   std::int32_t decoding_ = 0;
+  bool shortest_first_ = true;
   scheduler_counters counters_;
 };
 

@@ -173,6 +173,31 @@ TEST_CASE("tenants share admission and the prompt budget, whatever they ask for"
   CHECK(plan(prompts) == steps{{256, 128}, {0, 128}});
 }
 
+TEST_CASE("a short prompt does not wait for long ones of its own tenant, nor they for ever", "[scheduler]") {
+  scheduler under_test(make_limits(64, 20000, 1, 4, 256));
+  for (sequence_id id = 1; id <= 4; ++id) under_test.add(make(id, 4000, 1));
+  under_test.plan();
+  under_test.complete();
+  sequence_id next = 5;
+  int short_done = 0;
+  for (int step = 0;; ++step) {
+    // Short ones without end: they get half of every step, the oldest the other half.
+    under_test.add(make(next++, 200, 1));
+    REQUIRE(step < 40);
+    under_test.plan();
+    bool oldest_done = false;
+    for (sequence* seq : under_test.complete()) {
+      seq->tokens.push_back(1);
+      oldest_done = oldest_done || seq->id == 1;
+      if (seq->id > 4) ++short_done;
+      if (seq->id != 1) under_test.remove(seq->id);
+    }
+    if (oldest_done) break;
+    if (step == 4) CHECK(short_done >= 2);
+  }
+  CHECK(short_done >= 15);
+}
+
 TEST_CASE("a burst of siblings computes what they share once", "[scheduler]") {
   limits config = make_limits(8, 200, 2, 4, 16);
   config.memory.cache = true;
