@@ -9,7 +9,7 @@
 namespace weir::kernels::cpu {
 
 std::size_t bf16_row_bytes(std::int64_t depth) {
-  return whole_lines(static_cast<std::size_t>(depth) * sizeof(std::uint16_t));
+  return row_stride(static_cast<std::size_t>(depth) * sizeof(std::uint16_t));
 }
 
 #if defined(__x86_64__)
@@ -92,7 +92,7 @@ WEIR_AVX512 void tile(const tile_place& t) {
 WEIR_AVX512 void prepare_bf16(const float* x, std::int64_t depth, std::byte* row) {
   constexpr std::int64_t lanes = 16;
   auto* to = reinterpret_cast<std::uint16_t*>(row);
-  const auto end = static_cast<std::int64_t>(bf16_row_bytes(depth) / sizeof(std::uint16_t));
+  const std::int64_t end = (depth + k_step - 1) / k_step * k_step;
   for (std::int64_t k = 0; k < end; k += lanes) {
     const std::int64_t left = depth - k;
     const __mmask16 mask = left >= lanes ? 0xFFFF : left > 0 ? static_cast<__mmask16>((1U << left) - 1) : 0;

@@ -22,6 +22,12 @@ constexpr std::size_t whole_lines(std::size_t bytes) {
   return (bytes + k_line_bytes - 1) / k_line_bytes * k_line_bytes;
 }
 
+// Whole lines, and an odd number of them: rows whose distance is a power of two would contend for a few
+// places of the first-level cache.
+constexpr std::size_t row_stride(std::size_t bytes) {
+  return whole_lines(bytes) | k_line_bytes;
+}
+
 struct product_range {
   const std::byte* rows;  // prepared, row_bytes apart
   std::size_t row_bytes;

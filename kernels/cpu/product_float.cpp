@@ -189,7 +189,8 @@ HWY_EXPORT(prepare_pairs);
 namespace {}  // namespace
 
 std::size_t float_row_bytes(std::int64_t depth) {
-  return static_cast<std::size_t>((depth + k_row_pad - 1) / k_row_pad * k_row_pad) * sizeof(float);
+  return row_stride(static_cast<std::size_t>((depth + k_row_pad - 1) / k_row_pad * k_row_pad) *
+                    sizeof(float));
 }
 
 void prepare_float(const float* x, std::int64_t depth, std::byte* row) {
