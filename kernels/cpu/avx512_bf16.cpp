@@ -18,6 +18,7 @@ std::size_t bf16_row_bytes(std::int64_t depth) {
 
 namespace {
 
+constexpr int k_streamed_rows = 2;   // up to which a tile reads column after column
 constexpr std::int64_t k_step = 32;  // bf16 of one vector
 constexpr int k_tile_rows = 6;       // 24 sums, the weights of four columns and a row's values: 29 registers
 
@@ -49,13 +50,12 @@ WEIR_AVX512 inline void add_step(const std::uint16_t* a, std::int64_t row_halves
   }
 }
 
+// One pass along the depth.
 template <int Rows, int Cols>
-WEIR_AVX512 void tile(const tile_place& t) {
+WEIR_AVX512 inline void add_columns(const tile_place& t, const std::uint16_t* b, __m512 (&sum)[Rows][Cols]) {
   const auto* a = reinterpret_cast<const std::uint16_t*>(t.rows);
-  const auto* b = reinterpret_cast<const std::uint16_t*>(t.weights);
-  const auto* ahead = reinterpret_cast<const std::uint16_t*>(t.ahead);
   const auto row_halves = static_cast<std::int64_t>(t.row_bytes / sizeof(std::uint16_t));
-  __m512 sum[Rows][Cols];
+  const auto* ahead = reinterpret_cast<const std::uint16_t*>(t.ahead);
 #pragma GCC unroll 8
   for (int r = 0; r < Rows; ++r) {
 #pragma GCC unroll 4
@@ -64,15 +64,34 @@ WEIR_AVX512 void tile(const tile_place& t) {
   __m512bh right[Cols];
   std::int64_t k = 0;
   for (; k + k_step <= t.depth; k += k_step) {
-    for (int n = 0; n < t.ahead_columns; ++n) fetch(ahead + n * t.depth + k);
 #pragma GCC unroll 4
     for (int n = 0; n < Cols; ++n) right[n] = load(b + n * t.depth + k);
     add_step(a + k, row_halves, right, sum);
+    if constexpr (Cols > 1) {
+      for (int n = 0; n < t.ahead_columns; ++n) fetch(ahead + n * t.depth + k);
+    }
   }
   if (k < t.depth) {
 #pragma GCC unroll 4
     for (int n = 0; n < Cols; ++n) right[n] = load_some(b + n * t.depth + k, t.depth - k);
     add_step(a + k, row_halves, right, sum);
+  }
+}
+
+template <int Rows, int Cols>
+WEIR_AVX512 void tile(const tile_place& t) {
+  const auto* b = reinterpret_cast<const std::uint16_t*>(t.weights);
+  __m512 sum[Rows][Cols];
+  if constexpr (Rows <= k_streamed_rows) {
+#pragma GCC unroll 4
+    for (int n = 0; n < Cols; ++n) {
+      __m512 one[Rows][1];
+      add_columns(t, b + n * t.depth, one);
+#pragma GCC unroll 8
+      for (int r = 0; r < Rows; ++r) sum[r][n] = one[r][0];
+    }
+  } else {
+    add_columns(t, b, sum);
   }
 #pragma GCC unroll 8
   for (int r = 0; r < Rows; ++r) {

@@ -123,10 +123,6 @@ void apply_unit(const experts_params<float>& p, const grouped_rows& rows, const 
   }
 }
 
-const std::byte* weights_at(const matrix& m, std::int64_t row) {
-  return static_cast<const std::byte*>(m.data) + row * code_bytes(m.type, m.cols);
-}
-
 // gate = unit(w1 x, w3 x), the unit on each piece while it is in the cache.
 void multiply_in(const experts_params<float>& p, const products& how, const grouped_rows& rows,
                  std::int64_t block_count, const context& ctx) {
@@ -138,12 +134,8 @@ void multiply_in(const experts_params<float>& p, const products& how, const grou
                  const matrix& w3 = p.w3[block.expert];
                  const std::byte* x = rows.x + static_cast<std::size_t>(block.first) * how.in_bytes;
                  const std::int64_t at = block.first * width;
-                 how.in.columns(
-                     {x, how.in_bytes, block.count, &w1, rows.gate + at, width, weights_at(w3, begin)}, begin,
-                     end);
-                 how.in.columns({x, how.in_bytes, block.count, &w3, rows.up + at, width,
-                                 end < width ? weights_at(w1, end) : nullptr},
-                                begin, end);
+                 how.in.columns({x, how.in_bytes, block.count, &w1, rows.gate + at, width}, begin, end);
+                 how.in.columns({x, how.in_bytes, block.count, &w3, rows.up + at, width}, begin, end);
                  apply_unit(p, rows, block, begin, end);
                });
 }
@@ -156,8 +148,7 @@ void multiply_out(const experts_params<float>& p, const products& how, const gro
                [&](const row_block& block, std::int64_t begin, std::int64_t end) {
                  const matrix& w2 = p.w2[block.expert];
                  how.out.columns({rows.active + static_cast<std::size_t>(block.first) * how.out_bytes,
-                                  how.out_bytes, block.count, &w2, rows.down + block.first * dim, dim,
-                                  end < dim ? weights_at(w2, end) : nullptr},
+                                  how.out_bytes, block.count, &w2, rows.down + block.first * dim, dim},
                                  begin, end);
                });
 }

@@ -19,8 +19,7 @@ void multiply(const product& how, const gemm_params<float>& p, std::size_t row_b
                               std::min(block, p.rows - row),
                               &p.b,
                               p.c + row * p.b.rows,
-                              p.b.rows,
-                              nullptr};
+                              p.b.rows};
     split(ctx, units, k_column_unit * range.row_count * p.b.cols,
           [&](std::int64_t begin, std::int64_t end, int) {
             how.columns(range, begin * k_column_unit, std::min<std::int64_t>(end * k_column_unit, p.b.rows));

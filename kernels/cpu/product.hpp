@@ -35,7 +35,6 @@ struct product_range {
   const matrix* b;
   float* c;  // [row_count, c_stride]
   std::int64_t c_stride;
-  const void* then;  // what will be read after these weights and may be fetched ahead; may be null
 };
 
 struct product {

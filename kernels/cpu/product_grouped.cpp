@@ -97,11 +97,6 @@ HWY_INLINE void grouped_column(const tile_place& t, std::int64_t n, float* c) {
 
 template <int Rows, int Cols, class Weights>
 HWY_NOINLINE void grouped_tile(const tile_place& t) {
-  for (int n = 0; n < t.ahead_columns; ++n) {
-    for (std::int64_t i = 0; i < t.column_bytes; i += static_cast<std::int64_t>(k_line_bytes)) {
-      fetch(t.ahead + n * t.column_bytes + i);
-    }
-  }
   for (int n = 0; n < Cols; ++n) grouped_column<Rows, Weights>(t, n, t.c + n);
 }
 

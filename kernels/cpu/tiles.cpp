@@ -4,17 +4,6 @@
 
 namespace weir::kernels::cpu {
 
-namespace {
-
-// Columns of the group that is read after the one at `column`, or none.
-const std::byte* next_group(const product_range& p, const std::byte* group, std::int64_t column_bytes,
-                            std::int64_t column, std::int64_t end) {
-  if (column + 2 * k_tile_cols <= end) return group + k_tile_cols * column_bytes;
-  return static_cast<const std::byte*>(p.then);
-}
-
-}  // namespace
-
 void walk_tiles(const product_range& p, std::int64_t column_bytes, std::int64_t begin, std::int64_t end,
                 const tile_set& tiles) {
   const std::int64_t tile_count = (p.row_count + tiles.rows_max - 1) / tiles.rows_max;
@@ -23,16 +12,15 @@ void walk_tiles(const product_range& p, std::int64_t column_bytes, std::int64_t 
     const std::int64_t left = end - column;
     const int log_cols = left >= k_tile_cols ? 2 : left >= 2 ? 1 : 0;
     const std::byte* group = static_cast<const std::byte*>(p.b->data) + column * column_bytes;
-    const std::byte* ahead = next_group(p, group, column_bytes, column, end);
+    const std::byte* next = group + (left < 2 * k_tile_cols ? 0 : k_tile_cols) * column_bytes;
     for (std::int64_t i = 0; i < tile_count; ++i) {
       const std::int64_t row = p.row_count * i / tile_count;
       const std::int64_t rows = p.row_count * (i + 1) / tile_count - row;
-      const int fetched = std::min<int>(k_tile_cols, static_cast<int>(i) * ahead_each);
+      const int fetched = std::min(k_tile_cols, static_cast<int>(i) * ahead_each);
       tiles.functions[(rows - 1) * 3 + log_cols](
           {p.rows + static_cast<std::size_t>(row) * p.row_bytes, p.row_bytes, group, column_bytes, column,
-           p.b->cols, p.b, p.c + row * p.c_stride + column, p.c_stride,
-           ahead == nullptr ? nullptr : ahead + fetched * column_bytes,
-           ahead == nullptr ? 0 : std::min(ahead_each, k_tile_cols - fetched)});
+           p.b->cols, p.b, p.c + row * p.c_stride + column, p.c_stride, next + fetched * column_bytes,
+           left < 2 * k_tile_cols ? 0 : std::min(ahead_each, k_tile_cols - fetched)});
     }
     column += std::int64_t{1} << log_cols;
   }

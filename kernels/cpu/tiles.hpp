@@ -1,5 +1,10 @@
 // The walk over tiles that every product shares: columns in groups of four, for each of them all rows in
-// tiles of nearly equal height, and the next group's weights fetched ahead meanwhile, evenly over the tiles.
+// tiles of nearly equal height.
+//
+// Weights come from memory in one of two ways, whichever is faster. For one or two rows a tile reads column
+// after column: one long run of addresses over all groups, which the processor's own prefetching follows at
+// the speed of the memory. With more rows the columns of a group are read together, so that a row's values
+// serve all of them, and the next group is fetched ahead meanwhile, evenly over the tiles of rows.
 #pragma once
 
 #include <cstddef>
