@@ -29,11 +29,15 @@ constexpr std::size_t size_bytes(dtype type) {
   return type == dtype::f32 ? 4 : 2;
 }
 
-// Bytes of `count` elements with their scales. REQUIRES: whole groups of grouped ones.
+// Bytes of `count` elements without and with their scales. REQUIRES: whole groups of grouped ones.
+constexpr std::int64_t code_bytes(dtype type, std::int64_t count) {
+  if (type == dtype::mxfp4) return count / 2;
+  return type == dtype::int8 ? count : count * static_cast<std::int64_t>(size_bytes(type));
+}
 constexpr std::int64_t stored_bytes(dtype type, std::int64_t count) {
-  if (type == dtype::mxfp4) return count / 2 + count / k_mxfp4_group;
-  if (type == dtype::int8) return count + count / k_int8_group * 4;
-  return count * static_cast<std::int64_t>(size_bytes(type));
+  if (type == dtype::mxfp4) return code_bytes(type, count) + count / k_mxfp4_group;
+  if (type == dtype::int8) return code_bytes(type, count) + count / k_int8_group * 4;
+  return code_bytes(type, count);
 }
 
 constexpr float bf16_to_float(std::uint16_t bits) {

@@ -10,6 +10,7 @@ struct machine_limits {
   double read_bytes_per_s = 0;  // of memory far larger than any cache, by all threads together
   double flops_per_s = 0;       // float32 multiply-adds (two each) on registers alone, by all threads
   double bf16_flops_per_s = 0;  // the same of bf16 pairs into float32; 0 where the processor lacks it
+  double int8_ops_per_s = 0;    // the same of fours of bytes into int32
 };
 
 // Takes about two seconds and 1 GiB. Throws std::bad_alloc.

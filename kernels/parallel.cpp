@@ -2,8 +2,30 @@
 
 #include <algorithm>
 #include <cassert>
+#include <chrono>
+
+#include "hwy/cache_control.h"
 
 namespace weir::kernels {
+
+namespace {
+
+// Whether `reached` came true within the time that spinning may take.
+template <class Reached>
+bool spin_until(Reached&& reached) {
+  using clock = std::chrono::steady_clock;
+  constexpr int k_pauses = 32;  // between looks at the clock
+  const auto end = clock::now() + std::chrono::nanoseconds(k_spin_ns);
+  do {
+    for (int i = 0; i < k_pauses; ++i) {
+      if (reached()) return true;
+      hwy::Pause();
+    }
+  } while (clock::now() < end);
+  return reached();
+}
+
+}  // namespace
 
 thread_pool::thread_pool(int thread_count) {
   assert(thread_count >= 1 && thread_count <= k_compute_threads_max);
@@ -32,20 +54,26 @@ void thread_pool::run_erased(std::int64_t count, std::int64_t grain, void* targe
     body(target, 0, count, 0);
     return;
   }
-  {
-    const std::lock_guard lock(mutex_);
-    count_ = count;
-    chunk_ = chunk;
-    target_ = target;
-    body_ = body;
-    next_.store(0, std::memory_order_relaxed);
-    busy_ = static_cast<int>(threads_.size());
-    ++generation_;
+  count_ = count;
+  chunk_ = chunk;
+  target_ = target;
+  body_ = body;
+  next_.store(0, std::memory_order_relaxed);
+  busy_.store(static_cast<int>(threads_.size()), std::memory_order_relaxed);
+  // Sequentially consistent, as is a worker's entry among the sleepers: either it sees the job or we see it
+  // asleep. The same holds for the caller's sleep and the last worker.
+  ++generation_;
+  if (sleepers_ > 0) {
+    { const std::lock_guard lock(mutex_); }
+    wake_.notify_all();
   }
-  wake_.notify_all();
   take_chunks(0);
+  const auto through = [this] { return busy_ == 0; };
+  if (spin_until(through)) return;
   std::unique_lock lock(mutex_);
-  done_.wait(lock, [this] { return busy_ == 0; });
+  caller_sleeps_ = true;
+  done_.wait(lock, through);
+  caller_sleeps_ = false;
 }
 
 void thread_pool::take_chunks(int worker) {
@@ -58,16 +86,21 @@ void thread_pool::take_chunks(int worker) {
 
 void thread_pool::work_loop(int worker) {
   std::uint64_t seen = 0;
+  const auto called = [this, &seen] { return stopping_ || generation_ != seen; };
   for (;;) {
-    {
+    if (!spin_until(called)) {
       std::unique_lock lock(mutex_);
-      wake_.wait(lock, [this, seen] { return stopping_ || generation_ != seen; });
-      if (stopping_) return;
-      seen = generation_;
+      ++sleepers_;
+      wake_.wait(lock, called);
+      --sleepers_;
     }
+    if (stopping_) return;
+    seen = generation_;
     take_chunks(worker);
-    const std::lock_guard lock(mutex_);
-    if (--busy_ == 0) done_.notify_one();
+    if (--busy_ == 0 && caller_sleeps_) {
+      { const std::lock_guard lock(mutex_); }
+      done_.notify_one();
+    }
   }
 }
 

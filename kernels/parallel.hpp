@@ -1,5 +1,8 @@
 // A fork-join pool: splits an index range over a fixed number of threads, the caller being one of them.
 //
+// Between jobs a thread looks for the next one for k_spin_ns before it sleeps: the operations of a layer
+// follow each other faster than a sleeping thread is woken. A pool at rest takes no processor time.
+//
 // Invariants: run() returns after every index was handed out once and finished; ranges are disjoint.
 // Threads: run() from one thread at a time (the engine's worker); the body runs on all of them.
 #pragma once
@@ -16,6 +19,7 @@
 namespace weir::kernels {
 
 inline constexpr int k_compute_threads_max = 256;
+inline constexpr std::int64_t k_spin_ns = 50'000;  // about twice what waking a thread takes
 
 class thread_pool final {
  public:
@@ -45,14 +49,16 @@ class thread_pool final {
   void work_loop(int worker);
   void take_chunks(int worker);
 
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  std::condition_variable done_;
-  std::uint64_t generation_ = 0;  // guarded by mutex_, as are busy_ and stopping_
-  int busy_ = 0;
-  bool stopping_ = false;
+  std::mutex mutex_;                          // around sleeping and waking alone
+  std::condition_variable wake_;              // workers: a new job, or the end
+  std::condition_variable done_;              // the caller: all workers are through
+  std::atomic<std::uint64_t> generation_{0};  // of jobs; publishes the job's description
+  std::atomic<int> busy_{0};                  // workers that are not yet through with the job
+  std::atomic<int> sleepers_{0};              // workers that must be woken
+  std::atomic<bool> caller_sleeps_{false};
+  std::atomic<bool> stopping_{false};
   std::atomic<std::int64_t> next_{0};
-  std::int64_t count_ = 0;  // the job: written under mutex_ before the generation changes
+  std::int64_t count_ = 0;  // the job, written before the generation changes
   std::int64_t chunk_ = 1;
   void* target_ = nullptr;
   erased_body body_ = nullptr;

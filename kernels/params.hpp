@@ -207,9 +207,9 @@ struct router_params {
 template <class A>
 struct experts_params {
   const A* x;               // [T, D]
-  const matrix* w1;         // [E] of [F, D]
+  const matrix* w1;         // [E] of [F, D], of one type, w3's as well
   const matrix* w3;         // [E] of [F, D]
-  const matrix* w2;         // [E] of [D, F]
+  const matrix* w2;         // [E] of [D, F], of one type
   const std::int32_t* ids;  // [T, k]
   const A* weights;         // [T, k]
   A* y;                     // [T, D], not x

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "kernels/params.hpp"
 
@@ -29,7 +30,9 @@ struct kernel_table {
   void (*residual_mix)(const residual_mix_params<A>&, const context&);
   void (*add)(const add_params<A>&, const context&);
 
-  // Workspace of the two operations that need one; the pointers in the parameters are not read.
+  // Workspace of the operations that need one; the pointers in the parameters are not read, but for the first
+  // matrices of experts.
+  std::size_t (*gemm_workspace_bytes)(const gemm_params<A>&, int thread_count);
   std::size_t (*mla_workspace_bytes)(const mla_params<A>&, int thread_count);
   std::size_t (*experts_workspace_bytes)(const experts_params<A>&, int thread_count);
 };
@@ -38,8 +41,14 @@ struct kernel_table {
 // batch.
 kernel_table<double> make_reference_table();
 
+// What becomes of the activations that enter a matrix product.
+enum class activation_format : std::uint8_t {
+  float32,  // stay as they are
+  narrow,   // rounded to the format of the weights: bf16 beside bf16, 8 bits beside int8 and MXFP4
+};
+
 // float32, vectorised for the best instruction set of this machine. Row results do not depend on the batch
 // either.
-kernel_table<float> make_cpu_table();
+kernel_table<float> make_cpu_table(activation_format activations = activation_format::float32);
 
 }  // namespace weir::kernels

@@ -81,6 +81,7 @@ class bench final {
     const std::int32_t prompt_pages = (options.prompt_tokens - 1) / k_page_tokens + 1;
     runner::runner_config config;
     config.backend = options.backend;
+    config.activations = options.activations;
     config.compute_threads = options.compute_threads;
     // States lie in the first slabs, pages in those behind them.
     const std::int32_t pages = std::max(most * sequence_pages_, prompt_pages);

@@ -34,7 +34,8 @@ kernels::context kimi_linear<A>::workspace(std::size_t bytes) {
 
 template <class A>
 void kimi_linear<A>::project(const A* x, const kernels::matrix& weight, A* y, std::int32_t rows) {
-  table_.gemm({x, weight, y, rows}, {&pool_, nullptr, 0});
+  const kernels::gemm_params<A> p{x, weight, y, rows};
+  table_.gemm(p, workspace(table_.gemm_workspace_bytes(p, pool_.thread_count())));
 }
 
 template <class A>

@@ -70,7 +70,8 @@ std::unique_ptr<model_runner> make_runner(std::shared_ptr<const loaded_model> mo
   if (config.backend == backend_kind::reference) {
     return std::make_unique<kimi_linear<double>>(std::move(model), config, kernels::make_reference_table());
   }
-  return std::make_unique<kimi_linear<float>>(std::move(model), config, kernels::make_cpu_table());
+  return std::make_unique<kimi_linear<float>>(std::move(model), config,
+                                              kernels::make_cpu_table(config.activations));
 }
 
 }  // namespace weir::engine::runner

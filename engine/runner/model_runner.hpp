@@ -32,6 +32,7 @@ struct loaded_model {
 
 struct runner_config {
   backend_kind backend = backend_kind::cpu;
+  kernels::activation_format activations = kernels::activation_format::float32;  // of the cpu backend
   int compute_threads = 1;
   std::int32_t slab_count = 1;
   std::int32_t page_tokens = 64;

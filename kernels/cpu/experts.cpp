@@ -1,132 +1,209 @@
 #include <algorithm>
-#include <cmath>
 
 #include "kernels/cpu/ops.hpp"
+#include "kernels/cpu/product.hpp"
 
 namespace weir::kernels::cpu {
 
 namespace {
 
-constexpr std::size_t k_align_bytes = 64;
+constexpr std::int64_t k_unit_cols = 2 * k_column_unit;  // columns of an expert that are one piece of work
+constexpr std::int64_t k_prepare_work = 4;               // of a value, in multiply-adds
 
-constexpr std::size_t aligned(std::size_t bytes) {
-  return (bytes + k_align_bytes - 1) / k_align_bytes * k_align_bytes;
-}
+// Rows of one expert that are multiplied together.
+struct row_block {
+  std::int32_t expert;
+  std::int32_t first;  // sorted row
+  std::int32_t count;
+};
 
 // Rows sorted by expert (N = T * k), carved from the workspace.
 struct grouped_rows {
   std::int32_t* begin;  // [E + 1] first sorted row of each expert
-  std::int32_t* pick;   // [N] the row's place in ids and weights
-  float* x;             // [N, D]
+  std::int32_t* pick;   // [N] the sorted row's place in ids and weights
+  std::int32_t* place;  // [N] and back
+  row_block* blocks;    // [block_count]
+  std::byte* x;         // [N] prepared rows of D
   float* gate;          // [N, F]
   float* up;            // [N, F]
+  std::byte* active;    // [N] prepared rows of F
   float* down;          // [N, D]
 };
 
-std::size_t layout(const experts_params<float>& p, std::byte* base, grouped_rows* rows) {
+struct products {
+  product in, out;
+  std::size_t in_bytes, out_bytes;  // of a prepared row
+  std::int64_t block;               // rows
+};
+
+template <activation_format Format>
+products products_of(const experts_params<float>& p) {
+  products out{};
+  out.in = product_of(p.w1[0].type, Format);
+  out.out = product_of(p.w2[0].type, Format);
+  out.in_bytes = out.in.row_bytes(p.dim);
+  out.out_bytes = out.out.row_bytes(p.width);
+  out.block = block_rows(std::max(out.in_bytes, out.out_bytes), p.rows);
+  return out;
+}
+
+std::size_t layout(const experts_params<float>& p, const products& how, std::byte* base, grouped_rows* rows) {
   const auto picks = static_cast<std::size_t>(p.rows) * static_cast<std::size_t>(p.per_token);
   const auto dim = static_cast<std::size_t>(p.dim);
   const auto width = static_cast<std::size_t>(p.width);
+  const auto experts = static_cast<std::size_t>(p.experts);
   std::size_t used = 0;
-  const auto carve = [base, &used](std::size_t bytes) {
-    std::byte* place = base == nullptr ? nullptr : base + used;
-    used += aligned(bytes);
-    return place;
+  const auto carve = [base, &used]<class T>(T*& place, std::size_t count) {
+    if (base != nullptr) place = reinterpret_cast<T*>(base + used);
+    used += whole_lines(count * sizeof(T));
   };
-  std::byte* begin = carve((static_cast<std::size_t>(p.experts) + 1) * sizeof(std::int32_t));
-  std::byte* pick = carve(picks * sizeof(std::int32_t));
-  std::byte* x = carve(picks * dim * sizeof(float));
-  std::byte* gate = carve(picks * width * sizeof(float));
-  std::byte* up = carve(picks * width * sizeof(float));
-  std::byte* down = carve(picks * dim * sizeof(float));
-  if (rows != nullptr) {
-    *rows = {reinterpret_cast<std::int32_t*>(begin),
-             reinterpret_cast<std::int32_t*>(pick),
-             reinterpret_cast<float*>(x),
-             reinterpret_cast<float*>(gate),
-             reinterpret_cast<float*>(up),
-             reinterpret_cast<float*>(down)};
-  }
+  grouped_rows out{};
+  carve(out.begin, experts + 1);
+  carve(out.pick, picks);
+  carve(out.place, picks);
+  carve(out.blocks, std::min(experts, picks) + picks / static_cast<std::size_t>(how.block));
+  carve(out.x, picks * how.in_bytes);
+  carve(out.gate, picks * width);
+  carve(out.up, picks * width);
+  carve(out.active, picks * how.out_bytes);
+  carve(out.down, picks * dim);
+  if (rows != nullptr) *rows = out;
   return used;
 }
 
 // Counting sort by expert: stable, so a token's picks keep their order within an expert.
-void group(const experts_params<float>& p, const grouped_rows& rows) {
+void sort_rows(const experts_params<float>& p, const grouped_rows& rows) {
   const std::int32_t picks = p.rows * p.per_token;
   std::fill_n(rows.begin, p.experts + 1, 0);
   for (std::int32_t i = 0; i < picks; ++i) ++rows.begin[p.ids[i] + 1];
   for (std::int32_t e = 0; e < p.experts; ++e) rows.begin[e + 1] += rows.begin[e];
-  for (std::int32_t i = 0; i < picks; ++i) rows.pick[rows.begin[p.ids[i]]++] = i;
+  for (std::int32_t i = 0; i < picks; ++i) {
+    rows.place[i] = rows.begin[p.ids[i]]++;
+    rows.pick[rows.place[i]] = i;
+  }
   for (std::int32_t e = p.experts; e > 0; --e) rows.begin[e] = rows.begin[e - 1];
   rows.begin[0] = 0;
-  for (std::int64_t i = 0; i < picks; ++i) {
-    std::copy_n(p.x + static_cast<std::int64_t>(rows.pick[i] / p.per_token) * p.dim, p.dim,
-                rows.x + i * p.dim);
+}
+
+std::int64_t cut_blocks(const experts_params<float>& p, const grouped_rows& rows, std::int64_t block) {
+  std::int64_t count = 0;
+  for (std::int32_t e = 0; e < p.experts; ++e) {
+    for (std::int32_t first = rows.begin[e]; first < rows.begin[e + 1];) {
+      const auto here = static_cast<std::int32_t>(std::min<std::int64_t>(block, rows.begin[e + 1] - first));
+      rows.blocks[count++] = {e, first, here};
+      first += here;
+    }
   }
+  return count;
+}
+
+// Calls each(block, first column, end) over all blocks and units of columns.
+template <class Each>
+void over_columns(const grouped_rows& rows, std::int64_t block_count, std::int64_t cols, std::int64_t work,
+                  const context& ctx, Each&& each) {
+  const std::int64_t units = (cols + k_unit_cols - 1) / k_unit_cols;
+  split(ctx, block_count * units, work, [&](std::int64_t begin, std::int64_t end, int) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int64_t column = i % units * k_unit_cols;
+      each(rows.blocks[i / units], column, std::min(column + k_unit_cols, cols));
+    }
+  });
+}
+
+void apply_unit(const experts_params<float>& p, const grouped_rows& rows, const row_block& block,
+                std::int64_t begin, std::int64_t end) {
+  for (std::int64_t row = block.first; row < block.first + block.count; ++row) {
+    float* gate = rows.gate + row * p.width + begin;
+    const float* up = rows.up + row * p.width + begin;
+    if (p.situ.bounded()) {
+      situ_mul({gate, up, end - begin, p.situ}, {});
+    } else {
+      silu_mul({gate, up, end - begin}, {});
+    }
+  }
+}
+
+// gate = unit(w1 x, w3 x), the unit on each piece while it is in the cache.
+void multiply_in(const experts_params<float>& p, const products& how, const grouped_rows& rows,
+                 std::int64_t block_count, const context& ctx) {
+  const std::int64_t width = p.width;
+  const std::int64_t mean_rows = (p.rows * p.per_token + block_count - 1) / block_count;
+  over_columns(rows, block_count, width, 2 * k_unit_cols * p.dim * mean_rows, ctx,
+               [&](const row_block& block, std::int64_t begin, std::int64_t end) {
+                 const matrix& w1 = p.w1[block.expert];
+                 const matrix& w3 = p.w3[block.expert];
+                 const std::byte* x = rows.x + static_cast<std::size_t>(block.first) * how.in_bytes;
+                 const std::int64_t at = block.first * width;
+                 how.in.columns({x, how.in_bytes, block.count, &w1, rows.gate + at, width}, begin, end);
+                 how.in.columns({x, how.in_bytes, block.count, &w3, rows.up + at, width}, begin, end);
+                 apply_unit(p, rows, block, begin, end);
+               });
+}
+
+void multiply_out(const experts_params<float>& p, const products& how, const grouped_rows& rows,
+                  std::int64_t block_count, const context& ctx) {
+  const std::int64_t dim = p.dim;
+  const std::int64_t mean_rows = (p.rows * p.per_token + block_count - 1) / block_count;
+  over_columns(rows, block_count, dim, k_unit_cols * p.width * mean_rows, ctx,
+               [&](const row_block& block, std::int64_t begin, std::int64_t end) {
+                 const matrix& w2 = p.w2[block.expert];
+                 how.out.columns({rows.active + static_cast<std::size_t>(block.first) * how.out_bytes,
+                                  how.out_bytes, block.count, &w2, rows.down + block.first * dim, dim},
+                                 begin, end);
+               });
+}
+
+void sum_up(const experts_params<float>& p, const grouped_rows& rows, const context& ctx) {
+  const std::int64_t dim = p.dim;
+  split(ctx, p.rows, dim * p.per_token, [&](std::int64_t begin, std::int64_t end, int) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      float* y = p.y + row * dim;
+      std::fill_n(y, dim, 0.0F);
+      for (std::int64_t i = row * p.per_token; i < (row + 1) * p.per_token; ++i) {
+        const float weight = p.weights[i];
+        const float* down = rows.down + rows.place[i] * dim;
+        for (std::int64_t d = 0; d < dim; ++d) y[d] += weight * down[d];
+      }
+    }
+  });
 }
 
 }  // namespace
 
+template <activation_format Format>
 std::size_t experts_workspace_bytes(const experts_params<float>& p, int) {
-  return layout(p, nullptr, nullptr);
+  return layout(p, products_of<Format>(p), nullptr, nullptr);
 }
 
+template <activation_format Format>
 void experts(const experts_params<float>& p, const context& ctx) {
+  if (p.rows == 0) return;
+  const products how = products_of<Format>(p);
   grouped_rows rows{};
-  layout(p, ctx.workspace, &rows);
-  group(p, rows);
-  const std::int64_t width = p.width;
-  const std::int64_t dim = p.dim;
-  for (std::int32_t e = 0; e < p.experts; ++e) {
-    const std::int64_t first = rows.begin[e];
-    const std::int32_t count = rows.begin[e + 1] - rows.begin[e];
-    if (count == 0) continue;
-    gemm({rows.x + first * dim, p.w1[e], rows.gate + first * width, count}, ctx);
-    gemm({rows.x + first * dim, p.w3[e], rows.up + first * width, count}, ctx);
-    if (p.situ.bounded()) {
-      situ_mul({rows.gate + first * width, rows.up + first * width, count * width, p.situ}, ctx);
-    } else {
-      silu_mul({rows.gate + first * width, rows.up + first * width, count * width}, ctx);
+  layout(p, how, ctx.workspace, &rows);
+  sort_rows(p, rows);
+  const std::int64_t blocks = cut_blocks(p, rows, how.block);
+  const std::int64_t picks = static_cast<std::int64_t>(p.rows) * p.per_token;
+  split(ctx, picks, p.dim * k_prepare_work, [&](std::int64_t begin, std::int64_t end, int) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      how.in.prepare(p.x + static_cast<std::int64_t>(rows.pick[i] / p.per_token) * p.dim, p.dim,
+                     rows.x + static_cast<std::size_t>(i) * how.in_bytes);
     }
-    gemm({rows.gate + first * width, p.w2[e], rows.down + first * dim, count}, ctx);
-  }
-  const std::int32_t picks = p.rows * p.per_token;
-  std::fill_n(p.y, p.rows * dim, 0.0F);
-  for (std::int64_t i = 0; i < picks; ++i) {
-    const float weight = p.weights[rows.pick[i]];
-    float* y = p.y + static_cast<std::int64_t>(rows.pick[i] / p.per_token) * dim;
-    const float* down = rows.down + i * dim;
-    for (std::int64_t d = 0; d < dim; ++d) y[d] += weight * down[d];
-  }
+  });
+  multiply_in(p, how, rows, blocks, ctx);
+  split(ctx, picks, p.width * k_prepare_work, [&](std::int64_t begin, std::int64_t end, int) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      how.out.prepare(rows.gate + i * p.width, p.width,
+                      rows.active + static_cast<std::size_t>(i) * how.out_bytes);
+    }
+  });
+  multiply_out(p, how, rows, blocks, ctx);
+  sum_up(p, rows, ctx);
 }
 
-// Few and small rows: scalar, with the scores in double so that near ties fall as in the reference.
-void router(const router_params<float>& p, const context&) {
-  for (std::int64_t row = 0; row < p.rows; ++row) {
-    const float* logits = p.logits + row * p.experts;
-    std::int32_t* ids = p.ids + row * p.per_token;
-    float* weights = p.weights + row * p.per_token;
-    const auto score = [logits](std::int32_t e) {
-      return 1.0 / (1.0 + std::exp(-static_cast<double>(logits[e])));
-    };
-    double best_rank[k_experts_per_token_max];
-    std::int32_t chosen = 0;
-    for (std::int32_t e = 0; e < p.experts; ++e) {
-      const double rank = score(e) + static_cast<double>(p.bias[e]);
-      if (chosen == p.per_token && !(rank > best_rank[chosen - 1])) continue;
-      std::int32_t at = chosen < p.per_token ? chosen++ : chosen - 1;
-      for (; at > 0 && rank > best_rank[at - 1]; --at) {
-        best_rank[at] = best_rank[at - 1];
-        ids[at] = ids[at - 1];
-      }
-      best_rank[at] = rank;
-      ids[at] = e;
-    }
-    double total = 0.0;
-    for (std::int32_t i = 0; i < p.per_token; ++i) total += score(ids[i]);
-    const double factor = p.renormalize ? p.scale / (total + 1e-20) : p.scale;
-    for (std::int32_t i = 0; i < p.per_token; ++i) weights[i] = static_cast<float>(score(ids[i]) * factor);
-  }
-}
+template void experts<activation_format::float32>(const experts_params<float>&, const context&);
+template void experts<activation_format::narrow>(const experts_params<float>&, const context&);
+template std::size_t experts_workspace_bytes<activation_format::float32>(const experts_params<float>&, int);
+template std::size_t experts_workspace_bytes<activation_format::narrow>(const experts_params<float>&, int);
 
 }  // namespace weir::kernels::cpu

@@ -14,8 +14,10 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/machine.cpp"
+#include "hwy/cache_control.h"
 #include "hwy/foreach_target.h"  // must come before highway.h
 #include "hwy/highway.h"
+#include "kernels/cpu/features.hpp"
 #include "kernels/cpu/vec-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
@@ -29,6 +31,7 @@ float read_floats(const float* from, std::int64_t count) {
   vec sum[4];
   for (auto& s : sum) s = hn::Zero(floats());
   for (std::int64_t i = 0; i + 4 * lanes <= count; i += 4 * lanes) {
+    HWY_UNROLL(4)
     for (int n = 0; n < 4; ++n) sum[n] = hn::Add(sum[n], hn::LoadU(floats(), from + i + n * lanes));
   }
   return sum_lanes(hn::Add(hn::Add(sum[0], sum[1]), hn::Add(sum[2], sum[3])));
@@ -41,6 +44,7 @@ double multiply_add(std::int64_t rounds, float* out) {
   const vec by = hn::Set(floats(), 0.999F);
   const vec plus = hn::Set(floats(), 0.001F);
   for (std::int64_t r = 0; r < rounds; ++r) {
+    HWY_UNROLL(12)
     for (int i = 0; i < k_sums; ++i) sum[i] = hn::MulAdd(sum[i], by, plus);
   }
   vec all = sum[0];
@@ -72,15 +76,11 @@ using clock = std::chrono::steady_clock;
 constexpr std::size_t k_read_bytes = std::size_t{1} << 30;
 constexpr int k_read_rounds = 5;
 constexpr std::int64_t k_multiply_rounds = 2'000'000;
-constexpr int k_repeats = 3;
+constexpr int k_repeats = 12;
 
 volatile float g_kept;  // so that no result is thrown away
 
 #if defined(__x86_64__)
-bool has_bf16_dot() {
-  return __builtin_cpu_supports("avx512bf16") != 0;
-}
-
 // Pairs of bf16 into float32: four operations a lane. Highway 1.0 has no target with this instruction.
 __attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16"))) double multiply_add_bf16(std::int64_t rounds,
                                                                                          float* out) {
@@ -90,7 +90,8 @@ __attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16"))) double multiply_
   __m512 sum[sums];
   for (auto& s : sum) s = _mm512_setzero_ps();
   for (std::int64_t r = 0; r < rounds; ++r) {
-    for (auto& s : sum) s = _mm512_dpbf16_ps(s, by, by);
+#pragma GCC unroll 12
+    for (int i = 0; i < sums; ++i) sum[i] = _mm512_dpbf16_ps(sum[i], by, by);
   }
   __m512 all = sum[0];
   for (int i = 1; i < sums; ++i) all = _mm512_add_ps(all, sum[i]);
@@ -99,11 +100,29 @@ __attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16"))) double multiply_
   *out = kept[0];
   return 4.0 * static_cast<double>(rounds) * sums * lanes;
 }
-#else
-bool has_bf16_dot() {
-  return false;
+
+// Fours of bytes into int32: eight operations a lane.
+__attribute__((target("avx512f,avx512bw,avx512vl,avx512vnni"))) double multiply_add_int8(std::int64_t rounds,
+                                                                                         float* out) {
+  constexpr int sums = 12;
+  constexpr double lanes = 16;
+  const __m512i by = _mm512_set1_epi8(1);
+  __m512i sum[sums];
+  for (auto& s : sum) s = _mm512_setzero_si512();
+  for (std::int64_t r = 0; r < rounds; ++r) {
+#pragma GCC unroll 12
+    for (int i = 0; i < sums; ++i) sum[i] = _mm512_dpbusd_epi32(sum[i], by, by);
+  }
+  __m512i all = sum[0];
+  for (int i = 1; i < sums; ++i) all = _mm512_add_epi32(all, sum[i]);
+  *out = static_cast<float>(_mm512_cvtsi512_si32(all));
+  return 8.0 * static_cast<double>(rounds) * sums * lanes;
 }
+#else
 double multiply_add_bf16(std::int64_t, float*) {
+  return 0;
+}
+double multiply_add_int8(std::int64_t, float*) {
   return 0;
 }
 #endif
@@ -144,19 +163,24 @@ double best_read(thread_pool& pool) {
   return best;
 }
 
-// `work` does operations on registers and says how many.
+// `work` does operations on registers and says how many. No thread begins before all are there, so that none
+// does another one's share while that one wakes.
 template <class Work>
 double best_rate(thread_pool& pool, Work&& work) {
   double best = 0;
   for (int round = 0; round < k_repeats; ++round) {
-    const auto begin = clock::now();
+    const int threads = pool.thread_count();
+    std::atomic<int> there{0};
     std::atomic<double> done{0};
-    pool.run(pool.thread_count(), 1, [&](std::int64_t first, std::int64_t end, int) {
+    std::atomic<clock::rep> begun{0};
+    pool.run(threads, 1, [&](std::int64_t, std::int64_t, int) {
+      if (++there == threads) begun = clock::now().time_since_epoch().count();
+      while (begun == 0) hwy::Pause();
       float kept = 0;
-      for (std::int64_t i = first; i < end; ++i) done += work(&kept);
+      done += work(&kept);
       g_kept = kept;
     });
-    best = std::max(best, done / seconds_since(begin));
+    best = std::max(best, done / seconds_since(clock::time_point(clock::duration(begun))));
   }
   return best;
 }
@@ -168,9 +192,13 @@ machine_limits measure_machine(thread_pool& pool) {
   out.read_bytes_per_s = best_read(pool);
   out.flops_per_s = best_rate(
       pool, [](float* kept) { return HWY_DYNAMIC_DISPATCH(cpu::multiply_add)(k_multiply_rounds, kept); });
-  if (has_bf16_dot()) {
+  if (cpu::has_bf16_dot()) {
     out.bf16_flops_per_s =
         best_rate(pool, [](float* kept) { return multiply_add_bf16(k_multiply_rounds, kept); });
+  }
+  if (cpu::has_int8_dot()) {
+    out.int8_ops_per_s =
+        best_rate(pool, [](float* kept) { return multiply_add_int8(k_multiply_rounds, kept); });
   }
   return out;
 }

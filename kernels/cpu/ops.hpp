@@ -7,6 +7,7 @@
 
 #include "kernels/parallel.hpp"
 #include "kernels/params.hpp"
+#include "kernels/table.hpp"
 
 namespace weir::kernels::cpu {
 
@@ -26,8 +27,8 @@ void split(const context& ctx, std::int64_t count, std::int64_t work_per_index, 
   }
 }
 
+template <activation_format Format>
 void gemm(const gemm_params<float>& p, const context& ctx);
-void gemm_mxfp4(const gemm_params<float>& p, const context& ctx);  // where gemm finds packed weights
 void rmsnorm(const rmsnorm_params<float>& p, const context& ctx);
 void l2norm(const l2norm_params<float>& p, const context& ctx);
 void embed(const embed_params<float>& p, const context& ctx);
@@ -38,6 +39,7 @@ void gated_norm(const gated_norm_params<float>& p, const context& ctx);
 void mla_store(const mla_store_params<float>& p, const context& ctx);
 void mla(const mla_params<float>& p, const context& ctx);
 void router(const router_params<float>& p, const context& ctx);
+template <activation_format Format>
 void experts(const experts_params<float>& p, const context& ctx);
 void silu_mul(const silu_mul_params<float>& p, const context& ctx);
 void situ_mul(const situ_mul_params<float>& p, const context& ctx);
@@ -46,6 +48,9 @@ void residual_mix(const residual_mix_params<float>& p, const context& ctx);
 void add(const add_params<float>& p, const context& ctx);
 
 std::size_t mla_workspace_bytes(const mla_params<float>& p, int thread_count);
+template <activation_format Format>
+std::size_t gemm_workspace_bytes(const gemm_params<float>& p, int thread_count);
+template <activation_format Format>
 std::size_t experts_workspace_bytes(const experts_params<float>& p, int thread_count);
 
 }  // namespace weir::kernels::cpu

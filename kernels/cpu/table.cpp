@@ -4,10 +4,13 @@
 
 namespace weir::kernels {
 
-kernel_table<float> make_cpu_table() {
+namespace {
+
+template <activation_format Format>
+kernel_table<float> make_table() {
   return {
       .name = "cpu",
-      .gemm = cpu::gemm,
+      .gemm = cpu::gemm<Format>,
       .rmsnorm = cpu::rmsnorm,
       .l2norm = cpu::l2norm,
       .embed = cpu::embed,
@@ -18,15 +21,23 @@ kernel_table<float> make_cpu_table() {
       .mla_store = cpu::mla_store,
       .mla = cpu::mla,
       .router = cpu::router,
-      .experts = cpu::experts,
+      .experts = cpu::experts<Format>,
       .silu_mul = cpu::silu_mul,
       .situ_mul = cpu::situ_mul,
       .sigmoid_mul = cpu::sigmoid_mul,
       .residual_mix = cpu::residual_mix,
       .add = cpu::add,
+      .gemm_workspace_bytes = cpu::gemm_workspace_bytes<Format>,
       .mla_workspace_bytes = cpu::mla_workspace_bytes,
-      .experts_workspace_bytes = cpu::experts_workspace_bytes,
+      .experts_workspace_bytes = cpu::experts_workspace_bytes<Format>,
   };
+}
+
+}  // namespace
+
+kernel_table<float> make_cpu_table(activation_format activations) {
+  return activations == activation_format::narrow ? make_table<activation_format::narrow>()
+                                                  : make_table<activation_format::float32>();
 }
 
 }  // namespace weir::kernels

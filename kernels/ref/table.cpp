@@ -24,6 +24,7 @@ kernel_table<double> make_reference_table() {
       .sigmoid_mul = ref::sigmoid_mul,
       .residual_mix = ref::residual_mix,
       .add = ref::add,
+      .gemm_workspace_bytes = [](const gemm_params<double>&, int) { return std::size_t{0}; },
       .mla_workspace_bytes = [](const mla_params<double>&, int) { return std::size_t{0}; },
       .experts_workspace_bytes = [](const experts_params<double>&, int) { return std::size_t{0}; },
   };

@@ -19,7 +19,6 @@ TEST_CASE("gemm", "[kernels]") {
   std::mt19937_64 random(1);
   for (const int threads : {1, 3}) {
     kernels::thread_pool pool(threads);
-    const kernels::context ctx{&pool, nullptr, 0};
     for (const dtype type : k_dtypes) {
       for (const std::int32_t rows : {1, 2, 3, 4, 5, 8, 13}) {
         for (const std::int32_t cols : {1, 3, 4, 6, 33}) {
@@ -30,7 +29,7 @@ TEST_CASE("gemm", "[kernels]") {
             const stored_matrix b(random, type, cols, depth);
             both c = zeros(static_cast<std::int64_t>(rows) * cols);
             k_reference.gemm({a.wide.data(), b.view, c.wide.data(), rows}, {});
-            k_cpu.gemm({a.narrow.data(), b.view, c.narrow.data(), rows}, ctx);
+            guarded_gemm(k_cpu, {a.narrow.data(), b.view, c.narrow.data(), rows}, pool);
             check_close(c, k_tolerance);
           }
         }
@@ -47,7 +46,7 @@ TEST_CASE("gemm large enough to be split over threads", "[kernels]") {
   const stored_matrix b(random, dtype::bf16, 1027, 515);
   both c = zeros(33 * 1027);
   k_reference.gemm({a.wide.data(), b.view, c.wide.data(), 33}, {});
-  k_cpu.gemm({a.narrow.data(), b.view, c.narrow.data(), 33}, {&pool, nullptr, 0});
+  guarded_gemm(k_cpu, {a.narrow.data(), b.view, c.narrow.data(), 33}, pool);
   check_close(c, k_tolerance);
 }
 

@@ -44,7 +44,7 @@ TEST_CASE("gemm over MXFP4", "[kernels]") {
           const stored_matrix b(random, dtype::mxfp4, cols, depth);
           both c = zeros(static_cast<std::int64_t>(rows) * cols);
           k_reference.gemm({a.wide.data(), b.view, c.wide.data(), rows}, {});
-          k_cpu.gemm({a.narrow.data(), b.view, c.narrow.data(), rows}, {&pool, nullptr, 0});
+          guarded_gemm(k_cpu, {a.narrow.data(), b.view, c.narrow.data(), rows}, pool);
           check_close(c, k_tolerance);
         }
       }
@@ -61,11 +61,11 @@ TEST_CASE("gemm over MXFP4 split over threads gives each row as alone", "[kernel
   const stored_matrix b(random, dtype::mxfp4, cols, depth);
   both c = zeros(rows * cols);
   k_reference.gemm({a.wide.data(), b.view, c.wide.data(), rows}, {});
-  k_cpu.gemm({a.narrow.data(), b.view, c.narrow.data(), rows}, {&pool, nullptr, 0});
+  guarded_gemm(k_cpu, {a.narrow.data(), b.view, c.narrow.data(), rows}, pool);
   check_close(c, k_tolerance);
   std::vector<float> alone(cols);
   for (std::int32_t row = 0; row < rows; ++row) {
-    k_cpu.gemm({a.narrow.data() + row * depth, b.view, alone.data(), 1}, {});
+    guarded_gemm(k_cpu, {a.narrow.data() + row * depth, b.view, alone.data(), 1}, pool);
     CHECK(std::equal(alone.begin(), alone.end(), c.narrow.begin() + row * cols));
   }
 }

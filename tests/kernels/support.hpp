@@ -159,6 +159,14 @@ class guarded_context final {
   kernels::context context_;
 };
 
+// A product with a workspace of exactly its size.
+inline void guarded_gemm(const kernels::kernel_table<float>& table, const kernels::gemm_params<float>& p,
+                         kernels::thread_pool& pool) {
+  const guarded_context ctx(pool, table.gemm_workspace_bytes(p, pool.thread_count()));
+  table.gemm(p, ctx.get());
+  ctx.check_guards();
+}
+
 // Sequences of given lengths and start positions, with pages in shuffled order and slots in reverse order.
 struct test_batch {
   std::vector<kernels::sequence_range> sequences;
