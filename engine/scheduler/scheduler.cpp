@@ -123,11 +123,11 @@ void scheduler::plan_tokens(sequence& seq, std::int32_t count) {
 
 // Turns go to the tenant's oldest and to the one with the least left to do: a short prompt does not wait for
 // long ones before it, which take at most twice as long for that.
-std::vector<scheduler::share>::iterator scheduler::pick(std::vector<share>& shares, std::int32_t tenant) {
+std::vector<scheduler::share>::iterator scheduler::pick(std::vector<share>& shares, std::int32_t of) {
   shortest_first_ = !shortest_first_;
   auto best = shares.end();
   for (auto it = shares.begin(); it != shares.end(); ++it) {
-    if (it->seq->tenant != tenant || it->given == it->wanted) continue;
+    if (it->seq->tenant != of || it->given == it->wanted) continue;
     const auto left = [](const share& s) { return s.seq->pending() - s.given; };
     if (best == shares.end() || (shortest_first_ && left(*it) < left(*best))) best = it;
     if (!shortest_first_) break;

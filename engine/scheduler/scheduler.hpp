@@ -97,7 +97,7 @@ class scheduler final {
   void grow();
   void preempt_youngest();
   void admit();
-  std::vector<share>::iterator pick(std::vector<share>& shares, std::int32_t tenant);
+  std::vector<share>::iterator pick(std::vector<share>& shares, std::int32_t of);
   void plan_prompts(std::int32_t budget);
   void plan_tokens(sequence& seq, std::int32_t count);
 

@@ -90,7 +90,7 @@ TEST_CASE("weights in fewer bits move a trained model's logits by little", "[gol
   };
   const row rows[] = {{"int8", weight_format::int8, 0.3}, {"MXFP4 experts", weight_format::mxfp4, 0.8}};
   for (const row& r : rows) {
-    for (const backend_kind backend : {backend_kind::reference}) {
+    for (const backend_kind backend : {backend_kind::reference, backend_kind::cpu}) {
       eval::eval_options options;
       options.backend = backend;
       options.weights = r.weights;

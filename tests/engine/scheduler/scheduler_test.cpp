@@ -45,12 +45,14 @@ steps plan(scheduler& under_test) {
   return out;
 }
 
-// What the worker does, with a fixed token.
-void advance(scheduler& under_test) {
-  for (sequence* seq : under_test.complete()) {
+// What the worker does, with a fixed token. How many sequences got one.
+std::size_t advance(scheduler& under_test) {
+  const std::vector<sequence*> ready = under_test.complete();
+  for (sequence* seq : ready) {
     seq->tokens.push_back(1);
     if (seq->generated() == seq->max_new_tokens) under_test.remove(seq->id);
   }
+  return ready.size();
 }
 
 }  // namespace
@@ -63,15 +65,14 @@ TEST_CASE("decode tokens come before prompt chunks, and chunks fill the budget",
   under_test.add(make(2, 20, 2));
   under_test.add(make(3, 3, 2));
   CHECK(plan(under_test) == steps{{1, 1}, {0, 7}});
-  CHECK(under_test.plan().logit_rows == std::vector<std::int32_t>{0});
-  plan(under_test);
+  CHECK(advance(under_test) == 1);  // of the prompts none is done
+  CHECK(plan(under_test) == steps{{2, 1}, {7, 4}, {0, 3}});
+  CHECK(advance(under_test) == 2);
+  CHECK(plan(under_test) == steps{{3, 1}, {3, 1}, {11, 6}});
   advance(under_test);
-  CHECK(plan(under_test) == steps{{2, 1}, {7, 7}});
-  advance(under_test);
-  CHECK(plan(under_test) == steps{{3, 1}, {14, 6}, {0, 1}});
-  CHECK(under_test.plan().logit_rows == std::vector<std::int32_t>{0, 6});
-  advance(under_test);
-  CHECK(under_test.counters().prompt_tokens == 1 + 20 + 1);
+  CHECK(plan(under_test) == steps{{4, 1}, {17, 3}});
+  CHECK(advance(under_test) == 2);
+  CHECK(under_test.counters().prompt_tokens == 1 + 20 + 3);
 }
 
 TEST_CASE("chunks end at multiples of the alignment unless the budget is smaller", "[scheduler]") {
