@@ -54,10 +54,12 @@ config::cache_config own_cache(const config::gateway_config& config, const confi
     return std::ranges::count(m.targets, target.name) > 0;
   };
   const auto model = std::ranges::find_if(config.models, uses);
-  if (model == config.models.end() || model->targets.size() < 2 ||
-      std::ranges::count_if(config.models, uses) > 1) {
-    return out;
-  }
+  if (model == config.models.end() || std::ranges::count_if(config.models, uses) > 1) return out;
+  const bool any_other = std::ranges::any_of(config.targets, [&](const config::target_config& t) {
+    return t.name != target.name && (t.cache.on || !t.is_http) &&
+           std::ranges::count(model->targets, t.name) > 0;
+  });
+  if (!any_other) return out;
   if (config.replica.on || !target.engine.prefix_cache ||
       engine.tools().tokenizer->fingerprint() != of_prompts.fingerprint()) {
     return out;

@@ -23,9 +23,10 @@ std::shared_ptr<policy::failover::share_budget> take_over_hedges(const config::f
 std::expected<trace::tracer, std::string> open_tracer(const config::tracing_config& terms,
                                                       const snapshot* previous, fleet_services& services);
 
-// What the index follows of an embedded engine's cache. Nothing where its model has no other target, so that
-// prompts need no keys; where it answers for several models, each of which has its own keys, or reads prompts
-// with another tokenizer than they; nor behind gateways, whose salts are none of ours.
+// What the index follows of an embedded engine's cache. Nothing where its model has no other target with a
+// cache to choose between, so that prompts need no keys; where it answers for several models, each of which
+// has its own keys, or reads prompts with another tokenizer than they; nor behind gateways, whose salts are
+// none of ours.
 config::cache_config own_cache(const config::gateway_config& config, const config::target_config& target,
                                const upstream::engine_upstream& engine,
                                const engine::text::tokenizer& of_prompts);

@@ -9,7 +9,8 @@ import {sum} from './support/routing.js';
 import {Weir, user} from './support/weir.js';
 
 const POOL = 9 * 102_400 + 4_321; // slabs of weir-tiny, and what makes none
-const words = (seed, count) => Array.from({length: count}, (_, i) => `w${(seed * 7919 + i * 104_729) % 9973}`).join(' ');
+const words = (seed, count) =>
+  Array.from({length: count}, (_, i) => `w${(seed * 7919 + i * 104_729) % 9973}`).join(' ');
 const lint = (text) => spawnSync('promtool', ['check', 'metrics'], {input: text, encoding: 'utf8'});
 
 // {name: [{labels, value}]} of all series.
@@ -51,6 +52,17 @@ async function twoTurns(weir) {
   };
 }
 
+// The last step counts when it is over, a little behind the answer. All but the last token of each is an input.
+async function settled(url, {prompt, cached}) {
+  let got;
+  await eventually('the last step to count', async () => {
+    got = await scrape(url);
+    const generated = total(got.series, 'weir_engine_tokens_total', {kind: 'generated'});
+    return total(got.series, 'weir_engine_step_tokens_total') === prompt - cached + generated - 2;
+  });
+  return got;
+}
+
 function checkEngine(series, said) {
   const {prompt, cached} = said;
   assert.equal(total(series, 'weir_engine_pool_bytes'), POOL);
@@ -71,13 +83,13 @@ function checkEngine(series, said) {
   const steps = total(series, 'weir_engine_step_seconds_count');
   assert.ok(steps > 0);
   const generated = total(series, 'weir_engine_tokens_total', {kind: 'generated'});
-  assert.equal(total(series, 'weir_engine_step_tokens_total'), prompt - cached + generated - 2);
   assert.ok(total(series, 'weir_engine_step_tokens_total', {phase: 'decode'}) > 0);
   const operators = total(series, 'weir_engine_operator_seconds_total');
   const seconds = total(series, 'weir_engine_step_seconds_sum');
-  assert.ok(operators > 0.3 * seconds && operators <= seconds, `${operators} of ${seconds}`);
+  assert.ok(operators > 0 && operators <= seconds, `${operators} of ${seconds}`);
   assert.ok(total(series, 'weir_engine_operator_seconds_total', {operator: 'experts'}) > 0);
-  assert.equal((series.weir_engine_operator_seconds_total ?? []).filter((one) => one.labels.operator === 'situ_mul').length, 0);
+  const named = series.weir_engine_operator_seconds_total.map(({labels}) => labels.operator);
+  assert.ok(named.includes('kda') && !named.includes('situ_mul'), 'those that the model has');
 
   const layers = series.weir_engine_expert_imbalance;
   assert.ok(layers.length > 0 && layers.every(({value}) => value >= 1));
@@ -88,7 +100,7 @@ function checkEngine(series, said) {
   assert.equal(total(series, 'weir_engine_sequences_ended_total'), 2);
   for (const name of ['queue', 'first_token', 'sequence'])
     assert.equal(total(series, `weir_engine_${name}_seconds_count`), 2, name);
-  assert.equal(total(series, 'weir_engine_token_gap_seconds_count'), total(series, 'vllm:inter_token_latency_seconds_count') || total(series, 'weir_engine_token_gap_seconds_count'));
+  assert.equal(total(series, 'weir_engine_token_gap_seconds_count'), generated - 2);
 }
 
 describe('metrics of an engine', {timeout: 120_000}, () => {
@@ -101,11 +113,7 @@ describe('metrics of an engine', {timeout: 120_000}, () => {
       })),
     );
     const said = await twoTurns(weir);
-    await eventually('the last step to count', async () => {
-      const {series} = await scrape(weir.admin);
-      return total(series, 'weir_engine_sequences') === 0 && total(series, 'weir_engine_sequences_ended_total') === 2;
-    });
-    const {text, series} = await scrape(weir.admin);
+    const {text, series} = await settled(weir.admin, said);
     checkEngine(series, said);
     assert.equal(series.weir_engine_tokens_by_expert_total, undefined);
     const {status, stdout, stderr} = lint(text);
@@ -115,7 +123,7 @@ describe('metrics of an engine', {timeout: 120_000}, () => {
   test('a replica’s: with vLLM’s names, and each expert where asked for', async (t) => {
     const replica = await started(t, await Weir.engine('--kv-bytes', `${POOL}`, '--expert-series'));
     const said = await twoTurns(replica);
-    const {text, series} = await scrape(replica.url);
+    const {text, series} = await settled(replica.url, said);
     checkEngine(series, said);
     for (const [vllm, own] of [
       ['time_to_first_token', 'first_token'],
@@ -125,16 +133,21 @@ describe('metrics of an engine', {timeout: 120_000}, () => {
       ['request_queue_time', 'queue'],
     ]) {
       for (const part of ['count', 'sum'])
-        assert.equal(total(series, `vllm:${vllm}_seconds_${part}`), total(series, `weir_engine_${own}_seconds_${part}`));
+        assert.equal(
+          total(series, `vllm:${vllm}_seconds_${part}`),
+          total(series, `weir_engine_${own}_seconds_${part}`),
+        );
     }
-    const bounds = (name) => series[`vllm:${name}_seconds_bucket`].map(({labels}) => Number(labels.le.replace('+Inf', 'Infinity')));
+    const bounds = (name) =>
+      series[`vllm:${name}_seconds_bucket`].map(({labels}) => Number(labels.le.replace('+Inf', 'Infinity')));
     assert.deepEqual(bounds('time_to_first_token').slice(0, 5), [0.001, 0.005, 0.01, 0.02, 0.04]);
     assert.deepEqual(bounds('time_to_first_token').slice(-3), [640, 2560, Infinity]);
     assert.deepEqual(bounds('inter_token_latency').slice(-3), [40, 80, Infinity]);
     assert.deepEqual(bounds('request_queue_time').slice(-3), [1920, 7680, Infinity]);
     assert.equal(total(series, 'vllm:request_success_total'), 2);
     assert.equal(total(series, 'weir_engine_tokens_by_expert_total'), total(series, 'weir_engine_expert_tokens_total'));
-    const faults = lint(text).stderr.split('\n').filter((line) => line !== '' && !line.includes("should not contain ':'"));
+    const lines = lint(text).stderr.split('\n');
+    const faults = lines.filter((line) => line !== '' && !line.includes("should not contain ':'"));
     assert.deepEqual(faults, []);
   });
 });

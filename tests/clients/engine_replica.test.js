@@ -211,7 +211,8 @@ const hit = async (replica, kind) =>
 
 describe('hints', {timeout: 120_000}, () => {
   const ask = async (to, prompt, fields = {}) => {
-    const answer = await to.post('/v1/completions', {model: to.config ? NAME : MODEL, prompt, max_tokens: 1, ...fields});
+    const model = to.config ? NAME : MODEL;
+    const answer = await to.post('/v1/completions', {model, prompt, max_tokens: 1, ...fields});
     const body = await answer.json();
     assert.equal(answer.status, 200, JSON.stringify(body));
     return body.usage.prompt_tokens_details?.cached_tokens ?? 0;

@@ -38,7 +38,8 @@ const turnsOf = (lines) =>
     .filter(({prompt}) => prompt.length + ANSWER < CONTEXT);
 
 async function replicaOf(t, args) {
-  const replica = await Weir.engine('--kv-events-listen', 'tcp://127.0.0.1:0', '--no-access-log', '--threads', '1', ...args);
+  const events = ['--kv-events-listen', 'tcp://127.0.0.1:0'];
+  const replica = await Weir.engine(...events, '--no-access-log', '--threads', '1', ...args);
   t.after(() => replica.stop());
   return replica;
 }
