@@ -211,6 +211,7 @@ result<std::unique_ptr<engine>> serve_model(const engine_config& config,
   settings.on_cache_events = config.on_cache_events;
   runner::runner_config placement;
   placement.backend = config.backend;
+  placement.activations = config.activations;
   placement.compute_threads = thread_count(config);
   placement.slab_count = *slabs;
   placement.page_tokens = config.page_tokens;

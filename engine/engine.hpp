@@ -41,9 +41,10 @@ struct engine_config {
   std::filesystem::path model_dir;
   backend_kind backend = backend_kind::cpu;
   weight_format weights = weight_format::stored;
-  std::int32_t compute_threads = 0;     // 0 = cores - 1, at least 1
-  std::int32_t sequences_max = 64;      // running at once, as far as kv_bytes allows
-  std::int32_t queue_max = 1024;        // waiting beyond that is errc::queue_full
+  activation_format activations = activation_format::float32;  // of the cpu backend
+  std::int32_t compute_threads = 0;                            // 0 = cores - 1, at least 1
+  std::int32_t sequences_max = 64;                             // running at once, as far as kv_bytes allows
+  std::int32_t queue_max = 1024;                               // waiting beyond that is errc::queue_full
   std::int64_t kv_bytes = 256LL << 20;  // one pool: MLA pages, KDA states, and what the cache keeps of both
   std::int64_t memory_bytes = 0;        // that weights, activations and kv_bytes must fit; 0: not checked
   std::int32_t page_tokens = 64;        // tokens per MLA page

@@ -51,6 +51,7 @@ class session final {
     std::iota(pages_.begin(), pages_.end(), slab_pages);
     runner::runner_config config;
     config.backend = options.backend;
+    config.activations = options.activations;
     config.compute_threads = options.compute_threads;
     config.slab_count = 1 + (static_cast<std::int32_t>(pages_.size()) - 1) / slab_pages + 1;
     config.page_tokens = options.page_tokens;

@@ -17,6 +17,7 @@ struct eval_options {
   std::filesystem::path cases;  // golden.json
   backend_kind backend = backend_kind::cpu;
   weight_format weights = weight_format::stored;
+  activation_format activations = activation_format::float32;  // of the cpu backend
   int compute_threads = 1;
   double tolerance =
       1e-4;  // absolute; a token may differ where the margin between candidates is below twice this

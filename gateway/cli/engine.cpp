@@ -155,6 +155,7 @@ void add_engine_options(CLI::App& app, config::engine_target_config& out) {
       ->check(CLI::IsMember({"cpu", "reference"}))
       ->capture_default_str();
   add_weights_option(app, out.weights);
+  add_activations_option(app, out.activations);
 }
 
 }  // namespace

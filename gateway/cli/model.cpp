@@ -15,6 +15,7 @@ struct eval_arguments {
   engine::eval::eval_options options;
   std::string backend = "cpu";
   std::string weights = "stored";
+  std::string activations = "float32";
   bool json = false;
 };
 
@@ -52,6 +53,7 @@ int evaluate(eval_arguments arguments) {
   arguments.options.backend =
       arguments.backend == "reference" ? engine::backend_kind::reference : engine::backend_kind::cpu;
   arguments.options.weights = *engine::weight_format_of(arguments.weights);
+  arguments.options.activations = *engine::activation_format_of(arguments.activations);
   const auto report = engine::eval::evaluate(arguments.options);
   if (!report) {
     fmt::print(stderr, "weir model eval: {}\n", report.error().detail);
@@ -74,6 +76,14 @@ void add_weights_option(CLI::App& app, std::string& weights) {
       ->capture_default_str();
 }
 
+void add_activations_option(CLI::App& app, std::string& activations) {
+  app.add_option(
+         "--activations", activations,
+         "Of matrix products: float32, or narrow: rounded to the weights' precision, as GPUs do, faster")
+      ->check(CLI::IsMember({"float32", "narrow"}))
+      ->capture_default_str();
+}
+
 void add_model(CLI::App& app, command& chosen) {
   auto* model = app.add_subcommand("model", "Checkpoints of the embedded engine");
   model->require_subcommand(1);
@@ -92,6 +102,7 @@ void add_model(CLI::App& app, command& chosen) {
       ->check(CLI::IsMember({"cpu", "reference"}))
       ->capture_default_str();
   add_weights_option(*eval, arguments->weights);
+  add_activations_option(*eval, arguments->activations);
   eval->add_option("--tolerance", options.tolerance, "Largest absolute error that passes")
       ->capture_default_str();
   eval->add_flag("--json", arguments->json, "One JSON object instead of text");

@@ -16,6 +16,8 @@ void add_model_plan(CLI::App& model, command& chosen);
 
 // --weights, one of those that engine::weight_format_of() knows.
 void add_weights_option(CLI::App& app, std::string& weights);
+// --activations, likewise with engine::activation_format_of().
+void add_activations_option(CLI::App& app, std::string& activations);
 
 // How far something of `all` bytes is, in one line that is written over, where standard error is a terminal.
 class byte_progress final {

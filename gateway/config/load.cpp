@@ -93,6 +93,7 @@ void read_target(map_reader& in, target_config& out) {
     e.file_path("model_dir", out.engine.model_dir);
     e.choice("backend", out.engine.backend, {"cpu", "reference"});
     e.choice("weights", out.engine.weights, {"stored", "int8", "mxfp4"});
+    e.choice("activations", out.engine.activations, {"float32", "narrow"});
     e.integer("threads", out.engine.threads, {0, 256});
     e.integer("sequences", out.engine.sequences, {1, 65536});
     e.integer("queue", out.engine.queue, {1, 1'000'000});
