@@ -28,11 +28,13 @@ struct grouped_rows {
   float* up;            // [N, F]
   std::byte* active;    // [N] prepared rows of F
   float* down;          // [N, D]
+  std::byte* scratch;   // [threads]
 };
 
 struct products {
   product in, out;
   std::size_t in_bytes, out_bytes;  // of a prepared row
+  std::size_t scratch_bytes;        // of a worker
   std::int64_t block;               // rows
 };
 
@@ -43,11 +45,13 @@ products products_of(const experts_params<float>& p) {
   out.out = product_of(p.w2[0].type, Format);
   out.in_bytes = out.in.row_bytes(p.dim);
   out.out_bytes = out.out.row_bytes(p.width);
+  out.scratch_bytes = std::max(out.in.scratch_bytes(p.dim), out.out.scratch_bytes(p.width));
   out.block = block_rows(std::max(out.in_bytes, out.out_bytes), p.rows);
   return out;
 }
 
-std::size_t layout(const experts_params<float>& p, const products& how, std::byte* base, grouped_rows* rows) {
+std::size_t layout(const experts_params<float>& p, const products& how, int threads, std::byte* base,
+                   grouped_rows* rows) {
   const auto picks = static_cast<std::size_t>(p.rows) * static_cast<std::size_t>(p.per_token);
   const auto dim = static_cast<std::size_t>(p.dim);
   const auto width = static_cast<std::size_t>(p.width);
@@ -67,6 +71,7 @@ std::size_t layout(const experts_params<float>& p, const products& how, std::byt
   carve(out.up, picks * width);
   carve(out.active, picks * how.out_bytes);
   carve(out.down, picks * dim);
+  carve(out.scratch, how.scratch_bytes * static_cast<std::size_t>(threads));
   if (rows != nullptr) *rows = out;
   return used;
 }
@@ -97,15 +102,15 @@ std::int64_t cut_blocks(const experts_params<float>& p, const grouped_rows& rows
   return count;
 }
 
-// Calls each(block, first column, end) over all blocks and units of columns.
+// Calls each(block, first column, end, worker) over all blocks and units of columns.
 template <class Each>
 void over_columns(const grouped_rows& rows, std::int64_t block_count, std::int64_t cols, std::int64_t work,
                   const context& ctx, Each&& each) {
   const std::int64_t units = (cols + k_unit_cols - 1) / k_unit_cols;
-  split(ctx, block_count * units, work, [&](std::int64_t begin, std::int64_t end, int) {
+  split(ctx, block_count * units, work, [&](std::int64_t begin, std::int64_t end, int worker) {
     for (std::int64_t i = begin; i < end; ++i) {
       const std::int64_t column = i % units * k_unit_cols;
-      each(rows.blocks[i / units], column, std::min(column + k_unit_cols, cols));
+      each(rows.blocks[i / units], column, std::min(column + k_unit_cols, cols), worker);
     }
   });
 }
@@ -128,16 +133,18 @@ void multiply_in(const experts_params<float>& p, const products& how, const grou
                  std::int64_t block_count, const context& ctx) {
   const std::int64_t width = p.width;
   const std::int64_t mean_rows = (p.rows * p.per_token + block_count - 1) / block_count;
-  over_columns(rows, block_count, width, 2 * k_unit_cols * p.dim * mean_rows, ctx,
-               [&](const row_block& block, std::int64_t begin, std::int64_t end) {
-                 const matrix& w1 = p.w1[block.expert];
-                 const matrix& w3 = p.w3[block.expert];
-                 const std::byte* x = rows.x + static_cast<std::size_t>(block.first) * how.in_bytes;
-                 const std::int64_t at = block.first * width;
-                 how.in.columns({x, how.in_bytes, block.count, &w1, rows.gate + at, width}, begin, end);
-                 how.in.columns({x, how.in_bytes, block.count, &w3, rows.up + at, width}, begin, end);
-                 apply_unit(p, rows, block, begin, end);
-               });
+  over_columns(
+      rows, block_count, width, 2 * k_unit_cols * p.dim * mean_rows, ctx,
+      [&](const row_block& block, std::int64_t begin, std::int64_t end, int worker) {
+        std::byte* scratch = rows.scratch + static_cast<std::size_t>(worker) * how.scratch_bytes;
+        const matrix& w1 = p.w1[block.expert];
+        const matrix& w3 = p.w3[block.expert];
+        const std::byte* x = rows.x + static_cast<std::size_t>(block.first) * how.in_bytes;
+        const std::int64_t at = block.first * width;
+        how.in.columns({x, how.in_bytes, block.count, &w1, rows.gate + at, width, scratch}, begin, end);
+        how.in.columns({x, how.in_bytes, block.count, &w3, rows.up + at, width, scratch}, begin, end);
+        apply_unit(p, rows, block, begin, end);
+      });
 }
 
 void multiply_out(const experts_params<float>& p, const products& how, const grouped_rows& rows,
@@ -145,11 +152,13 @@ void multiply_out(const experts_params<float>& p, const products& how, const gro
   const std::int64_t dim = p.dim;
   const std::int64_t mean_rows = (p.rows * p.per_token + block_count - 1) / block_count;
   over_columns(rows, block_count, dim, k_unit_cols * p.width * mean_rows, ctx,
-               [&](const row_block& block, std::int64_t begin, std::int64_t end) {
+               [&](const row_block& block, std::int64_t begin, std::int64_t end, int worker) {
+                 std::byte* scratch = rows.scratch + static_cast<std::size_t>(worker) * how.scratch_bytes;
                  const matrix& w2 = p.w2[block.expert];
-                 how.out.columns({rows.active + static_cast<std::size_t>(block.first) * how.out_bytes,
-                                  how.out_bytes, block.count, &w2, rows.down + block.first * dim, dim},
-                                 begin, end);
+                 how.out.columns(
+                     {rows.active + static_cast<std::size_t>(block.first) * how.out_bytes, how.out_bytes,
+                      block.count, &w2, rows.down + block.first * dim, dim, scratch},
+                     begin, end);
                });
 }
 
@@ -171,8 +180,8 @@ void sum_up(const experts_params<float>& p, const grouped_rows& rows, const cont
 }  // namespace
 
 template <activation_format Format>
-std::size_t experts_workspace_bytes(const experts_params<float>& p, int) {
-  return layout(p, products_of<Format>(p), nullptr, nullptr);
+std::size_t experts_workspace_bytes(const experts_params<float>& p, int thread_count) {
+  return layout(p, products_of<Format>(p), thread_count, nullptr, nullptr);
 }
 
 template <activation_format Format>
@@ -180,7 +189,7 @@ void experts(const experts_params<float>& p, const context& ctx) {
   if (p.rows == 0) return;
   const products how = products_of<Format>(p);
   grouped_rows rows{};
-  layout(p, how, ctx.workspace, &rows);
+  layout(p, how, ctx.pool == nullptr ? 1 : ctx.pool->thread_count(), ctx.workspace, &rows);
   sort_rows(p, rows);
   const std::int64_t blocks = cut_blocks(p, rows, how.block);
   const std::int64_t picks = static_cast<std::int64_t>(p.rows) * p.per_token;

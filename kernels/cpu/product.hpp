@@ -35,11 +35,13 @@ struct product_range {
   const matrix* b;
   float* c;  // [row_count, c_stride]
   std::int64_t c_stride;
+  std::byte* scratch;  // the calling worker's own, scratch_bytes
 };
 
 struct product {
   // Bytes of a prepared row of `depth` values: whole lines.
   std::size_t (*row_bytes)(std::int64_t depth);
+  std::size_t (*scratch_bytes)(std::int64_t depth);  // whole lines, for each worker
   void (*prepare)(const float* x, std::int64_t depth, std::byte* row);
   // Columns [begin, end). REQUIRES: begin a multiple of k_column_unit.
   void (*columns)(const product_range& p, std::int64_t begin, std::int64_t end);

@@ -25,4 +25,19 @@ std::size_t bf16_row_bytes(std::int64_t depth);
 void prepare_bf16(const float* x, std::int64_t depth, std::byte* row);
 void bf16_dot_columns(const product_range& p, std::int64_t begin, std::int64_t end);
 
+// quantised: rows of 8 bits beside int8 and MXFP4 weights, for every processor.
+std::size_t int8_row_bytes(std::int64_t depth);
+std::size_t mxfp4_row_bytes(std::int64_t depth);
+void prepare_int8(const float* x, std::int64_t depth, std::byte* row);
+void prepare_mxfp4(const float* x, std::int64_t depth, std::byte* row);
+void quantised_int8_columns(const product_range& p, std::int64_t begin, std::int64_t end);
+void quantised_mxfp4_columns(const product_range& p, std::int64_t begin, std::int64_t end);
+
+// avx512_int8: the same rows, prepared and multiplied with dot products of bytes. REQUIRES: has_int8_dot().
+void prepare_int8_dot(const float* x, std::int64_t depth, std::byte* row);
+void prepare_mxfp4_dot(const float* x, std::int64_t depth, std::byte* row);
+std::size_t panel_bytes(std::int64_t depth);
+void int8_dot_columns(const product_range& p, std::int64_t begin, std::int64_t end);
+void mxfp4_dot_columns(const product_range& p, std::int64_t begin, std::int64_t end);
+
 }  // namespace weir::kernels::cpu

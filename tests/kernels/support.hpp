@@ -73,11 +73,16 @@ struct stored_matrix {
   std::vector<std::uint16_t> halves;
   std::vector<float> floats;
   std::vector<std::uint8_t> codes, scales;
+  std::vector<std::int8_t> bytes;
   kernels::matrix view;
 
   stored_matrix(std::mt19937_64& random, kernels::dtype type, std::int32_t rows, std::int32_t cols) {
     if (type == kernels::dtype::mxfp4) {
       pack(random, rows, cols);
+      return;
+    }
+    if (type == kernels::dtype::int8) {
+      quantise(random, rows, cols);
       return;
     }
     const both values(random, static_cast<std::int64_t>(rows) * cols);
@@ -95,9 +100,18 @@ struct stored_matrix {
         floats(std::move(other.floats)),
         codes(std::move(other.codes)),
         scales(std::move(other.scales)),
+        bytes(std::move(other.bytes)),
         view(other.view) {}
 
  private:
+  void quantise(std::mt19937_64& random, std::int32_t rows, std::int32_t cols) {
+    for (std::int64_t i = 0; i < static_cast<std::int64_t>(rows) * cols; ++i) {
+      bytes.push_back(static_cast<std::int8_t>(static_cast<int>(random() % 255) - 127));
+    }
+    floats = both(random, static_cast<std::int64_t>(rows) * cols / kernels::k_int8_group, 0.01, 0.008).narrow;
+    view = {bytes.data(), kernels::dtype::int8, rows, cols, floats.data()};
+  }
+
   // Any codes will do; scales of 2^-5 to 2^0 with, now and then, the extremes that must not matter: 0 and
   // 255.
   void pack(std::mt19937_64& random, std::int32_t rows, std::int32_t cols) {
