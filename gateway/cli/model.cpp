@@ -89,6 +89,7 @@ void add_model(CLI::App& app, command& chosen) {
   model->require_subcommand(1);
   add_model_synth(*model, chosen);
   add_model_bench(*model, chosen);
+  add_model_beside(*model, chosen);
   add_model_plan(*model, chosen);
   auto arguments = std::make_shared<eval_arguments>();
   auto& options = arguments->options;

@@ -13,6 +13,7 @@ namespace weir::gateway::cli {
 void add_model_synth(CLI::App& model, command& chosen);
 void add_model_bench(CLI::App& model, command& chosen);
 void add_model_plan(CLI::App& model, command& chosen);
+void add_model_beside(CLI::App& model, command& chosen);
 
 // --weights, one of those that engine::weight_format_of() knows.
 void add_weights_option(CLI::App& app, std::string& weights);
