@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kernels/parallel.hpp"
+#include "kernels/table.hpp"
 
 namespace weir::kernels {
 
@@ -12,6 +13,10 @@ struct machine_limits {
   double bf16_flops_per_s = 0;  // the same of bf16 pairs into float32; 0 where the processor lacks it
   double int8_ops_per_s = 0;    // the same of fours of bytes into int32
 };
+
+// The peak of the multiply-adds that products over `weights` are made of, two operations each. float32, where
+// the processor has nothing for the narrow formats.
+double peak_of(const machine_limits& machine, dtype weights, activation_format activations) noexcept;
 
 // Takes about two seconds and 1 GiB. Throws std::bad_alloc.
 machine_limits measure_machine(thread_pool& pool);

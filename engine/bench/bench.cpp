@@ -25,15 +25,26 @@ double bytes_of(const matrix& m) {
 
 // What a row costs in the products of a layer stack: of all matrices that each row passes, of one routed
 // expert of every layer with experts, and of the head, which only rows with wanted logits pass.
-struct cost {
+class cost {
+ public:
   double values = 0;
   double bytes = 0;
+  double multiply_s = 0;  // at the peaks of `machine`
+
+  cost(const kernels::machine_limits& machine, kernels::activation_format activations)
+      : machine_(&machine), activations_(activations) {}
 
   void add(const matrix& m) {
     if (m.data == nullptr) return;
-    values += static_cast<double>(m.rows) * m.cols;
+    const double count = static_cast<double>(m.rows) * m.cols;
+    values += count;
     bytes += bytes_of(m);
+    multiply_s += 2 * count / kernels::peak_of(*machine_, m.type, activations_);
   }
+
+ private:
+  const kernels::machine_limits* machine_;
+  kernels::activation_format activations_;
 };
 
 struct stack_cost {
@@ -45,8 +56,8 @@ void add_mlp(cost& to, const model::mlp_weights& w) {
   for (const matrix* m : {&w.gate, &w.up, &w.down}) to.add(*m);
 }
 
-stack_cost cost_of(const model::model_weights& weights) {
-  stack_cost out;
+stack_cost cost_of(const model::model_weights& weights, const cost& nothing) {
+  stack_cost out{nothing, nothing, nothing};
   out.head.add(weights.head);
   for (const auto& layer : weights.layers) {
     if (layer.kda) {
@@ -73,8 +84,12 @@ stack_cost cost_of(const model::model_weights& weights) {
 
 class bench final {
  public:
-  bench(std::shared_ptr<const runner::loaded_model> model, const bench_options& options)
-      : model_(std::move(model)), options_(options), cost_(cost_of(model_->weights)) {
+  bench(std::shared_ptr<const runner::loaded_model> model, const bench_options& options,
+        const kernels::machine_limits& machine)
+      : model_(std::move(model)),
+        options_(options),
+        machine_(machine),
+        cost_(cost_of(model_->weights, {machine, options.activations})) {
     const std::int32_t most = *std::max_element(options.batches.begin(), options.batches.end());
     const std::int32_t decoded = options.context_tokens + options.decode_steps;
     sequence_pages_ = (decoded - 1) / k_page_tokens + 1;
@@ -182,11 +197,15 @@ class bench final {
                        static_cast<double>(times_.experts_read) * cost_.expert.bytes;
     out.flops =
         2 * (rows * (cost_.shared.values + experts * cost_.expert.values) + logit_rows * cost_.head.values);
+    out.read_s = out.weight_bytes / machine_.read_bytes_per_s;
+    out.multiply_s = rows * (cost_.shared.multiply_s + experts * cost_.expert.multiply_s) +
+                     logit_rows * cost_.head.multiply_s;
     return out;
   }
 
   std::shared_ptr<const runner::loaded_model> model_;
   const bench_options& options_;
+  const kernels::machine_limits& machine_;
   stack_cost cost_;
   std::int32_t sequence_pages_ = 1;
   kernels::op_times times_;
@@ -228,7 +247,7 @@ result<bench_report> run(std::shared_ptr<const runner::loaded_model> model, cons
     kernels::thread_pool pool(options.compute_threads);
     out.machine = kernels::measure_machine(pool);
   }
-  bench of(std::move(model), options);
+  bench of(std::move(model), options, out.machine);
   out.token_bytes = of.token_bytes();
   tell("prefill");
   out.prefill = of.prefill();

@@ -1,8 +1,9 @@
-// How fast a model runs here, and how near that is to what the machine can do: prefill against multiply-adds
-// on registers alone, decode against reading memory. Uses the engine's own runner, no scheduler and no
-// sampling. Blocks; any thread.
+// How fast a model runs here, and how near that is to what the machine can do: reading the weights at the
+// speed of memory, or multiply-adds on registers alone, whichever takes longer. Uses the engine's own runner,
+// no scheduler and no sampling. Blocks; any thread.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -24,8 +25,8 @@ struct bench_options {
   int compute_threads = 1;
   backend_kind backend = backend_kind::cpu;
   kernels::activation_format activations = kernels::activation_format::float32;  // of the cpu backend
-  std::int32_t prompt_tokens = 512;             // 1 .. k_bench_tokens_max
-  std::int32_t chunk_tokens = 512;              // of a prefill step
+  std::int32_t prompt_tokens = 512;                                              // 1 .. k_bench_tokens_max
+  std::int32_t chunk_tokens = 512;                                               // of a prefill step
   std::vector<std::int32_t> batches{1, 4, 16};  // sequences that decode at once, each 1 .. k_batch_max
   std::int32_t context_tokens = 128;            // that each of them has before
   std::int32_t decode_steps = 16;
@@ -41,11 +42,15 @@ struct phase {
   double seconds = 0;
   double weight_bytes = 0;  // of matrices, read at least once a step
   double flops = 0;         // of matrix products
+  double read_s = 0;        // what reading those bytes takes at best
+  double multiply_s = 0;    // what the products take at the peak of the arithmetic that they use
   kernels::op_times times;
 
   double tokens_per_s() const noexcept { return static_cast<double>(tokens) / seconds; }
   double read_bytes_per_s() const noexcept { return weight_bytes / seconds; }
   double flops_per_s() const noexcept { return flops / seconds; }
+  bool bound_by_reading() const noexcept { return read_s >= multiply_s; }
+  double share_of_bound() const noexcept { return std::max(read_s, multiply_s) / seconds; }
 };
 
 struct bench_report {

@@ -53,6 +53,7 @@ class binder final {
 
   std::optional<tensor_view> peek(const std::string& name) const { return out_.source->find(root_ + name); }
   const std::optional<error>& fault() const noexcept { return fault_; }
+  void refuse(const std::string& what) { fault_ = error{errc::unsupported, root_ + what}; }
 
  private:
   static std::optional<dtype> float_type(const tensor_view& tensor) {
@@ -189,6 +190,11 @@ mlp_weights bind_mlp(binder& bind, const model_config& c, const std::string& pre
           bind.take_matrix(prefix + "down_proj.weight", c.hidden_size, width)};
 }
 
+// Kernels prepare a row of activations once for all experts.
+bool one_format(const std::vector<matrix>& all, dtype type) {
+  return std::ranges::all_of(all, [type](const matrix& m) { return m.type == type; });
+}
+
 moe_weights bind_moe(binder& bind, const model_config& c, const std::string& prefix) {
   moe_weights w;
   w.router = bind.take_matrix(prefix + "gate.weight", c.experts, c.hidden_size);
@@ -202,6 +208,10 @@ moe_weights bind_moe(binder& bind, const model_config& c, const std::string& pre
     w.w1.push_back(take(expert + "w1", c.expert_width, c.expert_dim()));
     w.w3.push_back(take(expert + "w3", c.expert_width, c.expert_dim()));
     w.w2.push_back(take(expert + "w2", c.expert_dim(), c.expert_width));
+  }
+  if (!bind.fault() &&
+      !(one_format(w.w1, w.w1[0].type) && one_format(w.w3, w.w1[0].type) && one_format(w.w2, w.w2[0].type))) {
+    bind.refuse(prefix + "experts: w1 and w3 of all experts must be of one dtype, and so must w2");
   }
   if (c.routed_width > 0) {
     w.routed_down =

@@ -28,6 +28,7 @@ struct bench_arguments {
   std::filesystem::path model_dir;
   std::string backend = "cpu";
   std::string weights = "stored";
+  std::string activations = "float32";
   bool json = false;
 };
 
@@ -65,21 +66,25 @@ double step_ms(const phase& p) {
 
 void print_row(const phase& p, const kernels::machine_limits& machine) {
   const auto name = p.batch == 0 ? std::string("prefill") : fmt::format("decode, batch {}", p.batch);
-  fmt::print("{:<18} {:>10.1f} {:>10.2f} {:>9.2f} {:>6.0f}% {:>10.1f} {:>6.0f}%\n", name, p.tokens_per_s(),
-             step_ms(p), p.read_bytes_per_s() / k_giga, 100 * p.read_bytes_per_s() / machine.read_bytes_per_s,
-             p.flops_per_s() / k_giga, 100 * p.flops_per_s() / machine.flops_per_s);
+  fmt::print("{:<18} {:>10.1f} {:>10.2f} {:>9.2f} {:>6.0f}% {:>10.1f} {:>6.0f}%  {:.0f}% of {}\n", name,
+             p.tokens_per_s(), step_ms(p), p.read_bytes_per_s() / k_giga,
+             100 * p.read_bytes_per_s() / machine.read_bytes_per_s, p.flops_per_s() / k_giga,
+             100 * p.multiply_s / p.seconds, 100 * p.share_of_bound(),
+             p.bound_by_reading() ? "reading" : "multiply-adds");
 }
 
 void print_text(const bench_report& r, const bench_arguments& a) {
   const double bf16 = r.machine.bf16_flops_per_s / k_giga;
+  const double int8 = r.machine.int8_ops_per_s / k_giga;
   fmt::print("{:.3f} B parameters, {:.2f} GB of weights, {:.3f} GB of them for one token\n",
              static_cast<double>(r.parameters) / k_giga, static_cast<double>(r.weight_bytes) / k_giga,
              static_cast<double>(r.token_bytes) / k_giga);
-  fmt::print("this machine with {} threads, {}: reads {:.2f} GB/s; {:.1f} GFLOP/s float32{}\n\n",
+  fmt::print("this machine with {} threads, {}: reads {:.2f} GB/s; {:.1f} GFLOP/s float32{}{}\n\n",
              a.options.compute_threads, kernels::instruction_set(), r.machine.read_bytes_per_s / k_giga,
-             r.machine.flops_per_s / k_giga, bf16 > 0 ? fmt::format(", {:.1f} bf16", bf16) : std::string());
-  fmt::print("{:<18} {:>10} {:>10} {:>9} {:>7} {:>10} {:>7}\n", "", "tokens/s", "ms a step", "GB/s", "of max",
-             "GFLOP/s", "of max");
+             r.machine.flops_per_s / k_giga, bf16 > 0 ? fmt::format(", {:.1f} bf16", bf16) : std::string(),
+             int8 > 0 ? fmt::format(", {:.1f} int8", int8) : std::string());
+  fmt::print("{:<18} {:>10} {:>10} {:>9} {:>7} {:>10} {:>7}  {}\n", "", "tokens/s", "ms a step", "GB/s",
+             "of max", "GFLOP/s", "of max", "of its bound");
   print_row(r.prefill, r.machine);
   for (const auto& p : r.decode) print_row(p, r.machine);
   fmt::print("\nWhere the time went\n{:<18} {}\n", "prefill", shares_text(r.prefill));
@@ -90,21 +95,23 @@ void print_text(const bench_report& r, const bench_arguments& a) {
 std::string phase_json(const phase& p) {
   return fmt::format(
       R"({{"batch":{},"tokens":{},"steps":{},"seconds":{:.4f},"tokens_per_s":{:.3f},"step_ms":{:.4f},)"
-      R"("weight_bytes_per_s":{:.0f},"flops_per_s":{:.0f},"share_of_time":{}}})",
+      R"("weight_bytes_per_s":{:.0f},"flops_per_s":{:.0f},"share_of_reading":{:.4f},)"
+      R"("share_of_multiply_adds":{:.4f},"share_of_time":{}}})",
       p.batch, p.tokens, p.steps, p.seconds, p.tokens_per_s(), step_ms(p), p.read_bytes_per_s(),
-      p.flops_per_s(), shares_json(p));
+      p.flops_per_s(), p.read_s / p.seconds, p.multiply_s / p.seconds, shares_json(p));
 }
 
 void print_json(const bench_report& r, const bench_arguments& a) {
   std::string decode;
   for (const auto& p : r.decode) decode += (decode.empty() ? "" : ",") + phase_json(p);
-  fmt::print(R"({{"parameters":{},"weight_bytes":{},"token_bytes":{},)"
-             R"("machine":{{"threads":{},"instructions":"{}","read_bytes_per_s":{:.0f},"flops_per_s":{:.0f},)"
-             R"("bf16_flops_per_s":{:.0f}}},"prefill":{},"decode":[{}]}})"
-             "\n",
-             r.parameters, r.weight_bytes, r.token_bytes, a.options.compute_threads,
-             kernels::instruction_set(), r.machine.read_bytes_per_s, r.machine.flops_per_s,
-             r.machine.bf16_flops_per_s, phase_json(r.prefill), decode);
+  fmt::print(
+      R"({{"parameters":{},"weight_bytes":{},"token_bytes":{},)"
+      R"("machine":{{"threads":{},"instructions":"{}","read_bytes_per_s":{:.0f},"flops_per_s":{:.0f},)"
+      R"("bf16_flops_per_s":{:.0f},"int8_ops_per_s":{:.0f}}},"activations":"{}","prefill":{},"decode":[{}]}})"
+      "\n",
+      r.parameters, r.weight_bytes, r.token_bytes, a.options.compute_threads, kernels::instruction_set(),
+      r.machine.read_bytes_per_s, r.machine.flops_per_s, r.machine.bf16_flops_per_s, r.machine.int8_ops_per_s,
+      a.activations, phase_json(r.prefill), decode);
 }
 
 engine::result<std::shared_ptr<const engine::runner::loaded_model>> load(bench_arguments& arguments) {
@@ -124,6 +131,8 @@ int measure(bench_arguments arguments) {
   auto& options = arguments.options;
   options.backend =
       arguments.backend == "reference" ? engine::backend_kind::reference : engine::backend_kind::cpu;
+  options.activations = arguments.activations == "narrow" ? kernels::activation_format::narrow
+                                                          : kernels::activation_format::float32;
   const auto refuse = [](const engine::error& e) {
     fmt::print(stderr, "weir model bench: {}\n", e.detail);
     return e.code == engine::errc::bad_request ? k_bad_config : k_failed;
@@ -173,12 +182,16 @@ void add_model_bench(CLI::App& model, command& chosen) {
       ->check(CLI::IsMember({"cpu", "reference"}))
       ->capture_default_str();
   add_weights_option(*sub, arguments->weights);
+  add_activations_option(*sub, arguments->activations);
   sub->add_flag("--json", arguments->json, "One JSON object instead of text");
   sub->footer(
-      "GB/s counts the weights that steps read, each once; its bound is reading memory. GFLOP/s counts "
-      "matrix "
-      "products;\nits bound is multiply-adds on registers alone, in float32. Both bounds are measured in the "
-      "same run.\n\n"
+      "GB/s counts the weights that steps read, each once; its maximum is reading memory. GFLOP/s counts "
+      "matrix\n"
+      "products; their maximum is multiply-adds on registers alone, in the arithmetic that the activations "
+      "and\n"
+      "weights lead to: float32, pairs of bf16, or fours of bytes. The bound is the one that takes longer. "
+      "All\n"
+      "maxima are measured in the same run.\n\n"
       "Example: weir model bench --config configs/models/kimi-linear-8-layers.json --batch 1,16");
   sub->callback([arguments, &chosen] { chosen = [arguments] { return measure(*arguments); }; });
 }

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <iterator>
 
 #include "kernels/cpu/products.hpp"
 
@@ -17,7 +18,8 @@ namespace weir::kernels::cpu {
 
 namespace {
 
-constexpr int k_dot_rows = 2;  // up to which each column is read by itself, without a panel
+// All rows, which are few, against one column, without a panel.
+using column_function = void (*)(const product_range&, std::int64_t column);
 
 // Codes of 16 values; adds their sum to `sum`.
 WEIR_AVX512 inline __m128i quantise(__m512 values, __m512 inverse, __m512i& sum) {
@@ -103,7 +105,7 @@ WEIR_AVX512 void prepare(const float* x, std::int64_t depth, std::byte* row) {
   }
 }
 
-// Column by column: the weights of a row of groups against one or two rows.
+// Column by column: the weights of a row of groups against a few rows.
 template <int Rows>
 WEIR_AVX512 inline void int8_quad(const product_range& p, const quantised_layout<int8_format>& at,
                                   const std::byte* weights, const float* factors, std::int64_t g,
@@ -113,7 +115,7 @@ WEIR_AVX512 inline void int8_quad(const product_range& p, const quantised_layout
     if (i < count) w[i].load(weights + (g + i) * k_int8_group, k_int8_group);
   }
   const __m128 scale = _mm_maskz_loadu_ps(static_cast<__mmask8>((1 << count) - 1), factors + g);
-#pragma GCC unroll 2
+#pragma GCC unroll 4
   for (int r = 0; r < Rows; ++r) {
     const std::byte* row = p.rows + static_cast<std::size_t>(r) * p.row_bytes;
     __m512i sum[4];
@@ -156,13 +158,7 @@ WEIR_AVX512 void int8_column(const product_range& p, std::int64_t column) {
 // Scales of sixteen groups, fewer at a row's end, in the order of a prepared row.
 WEIR_AVX512 inline __m512 scales_of(const std::uint8_t* exponents, std::int64_t count) {
   const __m128i order = _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-  const auto there = static_cast<__mmask16>(count >= 16 ? 0xFFFF : (1 << count) - 1);
-  const __m512i wide = _mm512_cvtepu8_epi32(_mm_shuffle_epi8(_mm_maskz_loadu_epi8(there, exponents), order));
-  const __mmask16 number = _mm512_cmpneq_epi32_mask(wide, _mm512_set1_epi32(255));
-  const __m512i bits = _mm512_maskz_slli_epi32(number, wide, 23);
-  // 2^-127 is below the normal numbers.
-  const __mmask16 least = _mm512_cmpeq_epi32_mask(wide, _mm512_setzero_si512());
-  return _mm512_castsi512_ps(_mm512_mask_mov_epi32(bits, least, _mm512_set1_epi32(0x00400000)));
+  return e8m0_scales(_mm_shuffle_epi8(_mm_maskz_loadu_epi8(first_lanes(count), exponents), order));
 }
 
 template <int Rows>
@@ -185,7 +181,7 @@ WEIR_AVX512 void mxfp4_column(const product_range& p, std::int64_t column) {
       const std::int64_t left = bytes - (line + q) * k_vector_bytes;
       unpacked<format> w;
       if (left > 0) w.load(weights + (line + q) * k_vector_bytes, left);
-#pragma GCC unroll 2
+#pragma GCC unroll 4
       for (int r = 0; r < Rows; ++r) {
         const std::byte* codes =
             p.rows + static_cast<std::size_t>(r) * p.row_bytes + (line + q) * format::line_values;
@@ -196,7 +192,7 @@ WEIR_AVX512 void mxfp4_column(const product_range& p, std::int64_t column) {
       }
     }
     const __m512 scale = scales_of(exponents + g, groups - g);
-#pragma GCC unroll 2
+#pragma GCC unroll 4
     for (int r = 0; r < Rows; ++r) {
       const std::byte* row = p.rows + static_cast<std::size_t>(r) * p.row_bytes;
       const __m512i exact = _mm512_add_epi32(
@@ -224,23 +220,24 @@ void prepare_mxfp4_dot(const float* x, std::int64_t depth, std::byte* row) {
 }
 
 void int8_dot_columns(const product_range& p, std::int64_t begin, std::int64_t end) {
-  if (p.row_count > k_dot_rows) {
+  static constexpr column_function functions[] = {int8_column<1>, int8_column<2>, int8_column<3>};
+  if (p.row_count > static_cast<std::int64_t>(std::size(functions))) {
     for (std::int64_t column = begin; column < end; column += k_panel_cols) int8_panel(p, column, end);
     return;
   }
-  for (std::int64_t column = begin; column < end; ++column) {
-    p.row_count == 1 ? int8_column<1>(p, column) : int8_column<2>(p, column);
-  }
+  const column_function one = functions[p.row_count - 1];
+  for (std::int64_t column = begin; column < end; ++column) one(p, column);
 }
 
 void mxfp4_dot_columns(const product_range& p, std::int64_t begin, std::int64_t end) {
-  if (p.row_count > k_dot_rows) {
+  static constexpr column_function functions[] = {mxfp4_column<1>, mxfp4_column<2>, mxfp4_column<3>,
+                                                  mxfp4_column<4>};
+  if (p.row_count > static_cast<std::int64_t>(std::size(functions))) {
     for (std::int64_t column = begin; column < end; column += k_panel_cols) mxfp4_panel(p, column, end);
     return;
   }
-  for (std::int64_t column = begin; column < end; ++column) {
-    p.row_count == 1 ? mxfp4_column<1>(p, column) : mxfp4_column<2>(p, column);
-  }
+  const column_function one = functions[p.row_count - 1];
+  for (std::int64_t column = begin; column < end; ++column) one(p, column);
 }
 
 #else

@@ -53,6 +53,20 @@ WEIR_AVX512 inline __m512i quarter_sums(__m512i a, __m512i b, __m512i c, __m512i
   return _mm512_add_epi32(_mm512_unpacklo_epi64(ab, cd), _mm512_unpackhi_epi64(ab, cd));
 }
 
+constexpr __mmask16 first_lanes(std::int64_t count) {
+  return static_cast<__mmask16>(count >= 16 ? 0xFFFF : (1 << count) - 1);
+}
+
+// As e8m0_to_float.
+WEIR_AVX512 inline __m512 e8m0_scales(__m128i exponents) {
+  const __m512i wide = _mm512_cvtepu8_epi32(exponents);
+  const __mmask16 number = _mm512_cmpneq_epi32_mask(wide, _mm512_set1_epi32(255));
+  const __m512i bits = _mm512_maskz_slli_epi32(number, wide, 23);
+  // 2^-127 is below the normal numbers.
+  const __mmask16 least = _mm512_cmpeq_epi32_mask(wide, _mm512_setzero_si512());
+  return _mm512_castsi512_ps(_mm512_mask_mov_epi32(bits, least, _mm512_set1_epi32(0x00400000)));
+}
+
 // Columns [column, column + k_panel_cols) of all rows by way of a panel in p.scratch; fewer where p.b ends.
 inline constexpr std::int64_t k_panel_cols = 16;
 void int8_panel(const product_range& p, std::int64_t column, std::int64_t end);

@@ -48,7 +48,7 @@ WEIR_AVX512 inline void transpose(__m512i (&v)[16], std::byte* to) {
 template <class Format>
 struct panel {
   std::byte* weights;  // [vectors, 16 fours, 16 columns] of four bytes
-  float* scales;       // [groups, 16 columns]
+  float* scales;       // [groups, 16 columns], whole blocks of groups
   std::int64_t groups;
 
   panel(const product_range& p, std::int64_t depth)
@@ -57,8 +57,11 @@ struct panel {
         groups(depth / Format::group) {}
 };
 
-float scale_at(const matrix& b, std::int64_t index) {
-  return b.type == dtype::int8 ? b.factors()[index] : e8m0_to_float(b.exponents()[index]);
+// Scales of the first `count` of sixteen groups.
+WEIR_AVX512 inline __m512i scales_at(const matrix& b, std::int64_t index, std::int64_t count) {
+  const __mmask16 there = first_lanes(count);
+  if (b.type == dtype::int8) return _mm512_castps_si512(_mm512_maskz_loadu_ps(there, b.factors() + index));
+  return _mm512_castps_si512(e8m0_scales(_mm_maskz_loadu_epi8(there, b.exponents() + index)));
 }
 
 // Columns behind the last one are copies of it.
@@ -70,9 +73,13 @@ WEIR_AVX512 void fill(const panel<Format>& to, const product_range& p, std::int6
   for (std::int64_t n = 0; n < k_panel_cols; ++n) {
     const std::int64_t from = std::min(column + n, end - 1);
     lines[n] = static_cast<const std::byte*>(p.b->data) + from * row_bytes;
-    for (std::int64_t g = 0; g < to.groups; ++g) {
-      to.scales[g * k_panel_cols + n] = scale_at(*p.b, from * to.groups + g);
+  }
+  for (std::int64_t g = 0; g < to.groups; g += k_scale_block) {
+    __m512i scales[k_panel_cols];
+    for (std::int64_t n = 0; n < k_panel_cols; ++n) {
+      scales[n] = scales_at(*p.b, std::min(column + n, end - 1) * to.groups + g, to.groups - g);
     }
+    transpose(scales, reinterpret_cast<std::byte*>(to.scales + g * k_panel_cols));
   }
   std::byte* square = to.weights;
   for (std::int64_t at = 0; at < row_bytes; at += k_vector_bytes) {
@@ -137,9 +144,11 @@ WEIR_AVX512 inline __m512 add_up(const __m512 (*parts)[k_panel_rows], int r) {
   }
 }
 
+// `ahead`: the next panel's weights, fetched meanwhile; may be null.
 template <class Format, int Rows>
 WEIR_AVX512 void multiply(const product_range& p, const panel<Format>& w, std::int64_t first_row,
-                          std::int64_t column, std::int64_t end) {
+                          std::int64_t column, std::int64_t end, const std::byte* ahead) {
+  constexpr std::int64_t fetched = k_panel_cols * Format::group_bytes;  // for each group
   const quantised_layout<Format> at(p.b->cols);
   const std::byte* rows = p.rows + static_cast<std::size_t>(first_row) * p.row_bytes;
   __m512 parts[Format::parts][k_panel_rows];
@@ -148,11 +157,13 @@ WEIR_AVX512 void multiply(const product_range& p, const panel<Format>& w, std::i
     for (auto& t : total) t = _mm512_setzero_ps();
     for (std::int64_t g = Format::group_of_part(part); g < w.groups; g += Format::parts) {
       add_group<Format, Rows>(p, w, at, rows, g, total);
+      if (ahead == nullptr) continue;
+      for (std::int64_t i = 0; i < fetched; i += k_vector_bytes) fetch(ahead + i);
+      ahead += fetched;
     }
     for (int r = 0; r < Rows; ++r) parts[part][r] = total[r];
   }
-  const auto there =
-      static_cast<__mmask16>(end - column >= k_panel_cols ? 0xFFFF : (1 << (end - column)) - 1);
+  const __mmask16 there = first_lanes(end - column);
   for (int r = 0; r < Rows; ++r) {
     _mm512_mask_storeu_ps(p.c + (first_row + r) * p.c_stride + column, there, add_up<Format>(parts, r));
   }
@@ -160,27 +171,29 @@ WEIR_AVX512 void multiply(const product_range& p, const panel<Format>& w, std::i
 
 template <class Format>
 void columns(const product_range& p, std::int64_t column, std::int64_t end) {
-  using function =
-      void (*)(const product_range&, const panel<Format>&, std::int64_t, std::int64_t, std::int64_t);
+  using function = void (*)(const product_range&, const panel<Format>&, std::int64_t, std::int64_t,
+                            std::int64_t, const std::byte*);
   static constexpr function functions[k_panel_rows] = {
       multiply<Format, 1>, multiply<Format, 2>, multiply<Format, 3>, multiply<Format, 4>,
       multiply<Format, 5>, multiply<Format, 6>, multiply<Format, 7>, multiply<Format, 8>};
   const panel<Format> w(p, p.b->cols);
   fill(w, p, column, end);
+  const std::int64_t next = column + k_panel_cols;
+  const std::byte* ahead = static_cast<const std::byte*>(p.b->data) + next * w.groups * Format::group_bytes;
   const std::int64_t tiles = (p.row_count + k_panel_rows - 1) / k_panel_rows;
   for (std::int64_t i = 0; i < tiles; ++i) {
     const std::int64_t row = p.row_count * i / tiles;
-    functions[p.row_count * (i + 1) / tiles - row - 1](p, w, row, column, end);
+    functions[p.row_count * (i + 1) / tiles - row - 1](p, w, row, column, end,
+                                                       i == 0 && next < end ? ahead : nullptr);
   }
 }
 
 }  // namespace
 
+// MXFP4 has the longer lines and the smaller groups.
 std::size_t panel_bytes(std::int64_t depth) {
-  const auto values = static_cast<std::size_t>((depth + mxfp4_format::line_values - 1) /
-                                               mxfp4_format::line_values * mxfp4_format::line_values);
-  const auto groups = static_cast<std::size_t>(depth / k_mxfp4_group);
-  return (values + groups * sizeof(float)) * k_panel_cols;
+  const quantised_layout<mxfp4_format> row(depth);
+  return row.corrections * k_panel_cols;
 }
 
 void int8_panel(const product_range& p, std::int64_t column, std::int64_t end) {

@@ -203,6 +203,13 @@ machine_limits measure_machine(thread_pool& pool) {
   return out;
 }
 
+double peak_of(const machine_limits& machine, dtype weights, activation_format activations) noexcept {
+  if (activations == activation_format::float32) return machine.flops_per_s;
+  if (weights == dtype::bf16 && machine.bf16_flops_per_s > 0) return machine.bf16_flops_per_s;
+  if (grouped(weights) && machine.int8_ops_per_s > 0) return machine.int8_ops_per_s;
+  return machine.flops_per_s;
+}
+
 const char* instruction_set() noexcept {
   return HWY_DYNAMIC_DISPATCH(cpu::target_name)();
 }

@@ -60,8 +60,9 @@ class builder final {
  public:
   builder(random_checkpoint& out, std::uint64_t seed) : out_(out), random_(seed) {}
 
-  void matrix(const std::string& name, int rows, int cols) {
-    fill(name, {rows, cols}, half(), 0.0, 1.0 / std::sqrt(cols));
+  void matrix(const std::string& name, int rows, int cols) { matrix(name, rows, cols, half()); }
+  void matrix(const std::string& name, int rows, int cols, const std::string& dtype) {
+    fill(name, {rows, cols}, dtype, 0.0, 1.0 / std::sqrt(cols));
   }
   void norm(const std::string& name, int size) { fill(name, {size}, half(), 1.0, 0.2); }
 
@@ -148,18 +149,20 @@ void add_mlp(builder& b, const std::string& p, int hidden, int width) {
 void add_moe(builder& b, const checkpoint_spec& s, const std::string& p) {
   b.matrix(p + "gate.weight", s.experts, s.hidden);
   b.fill(p + "gate.e_score_correction_bias", {s.experts}, "F32", 0.0, 0.1);
-  const auto add = [&b, &s](const std::string& name, int rows, int cols) {
+  const auto add = [&b, &s](const std::string& name, int rows, int cols, const std::string& dtype) {
     if (s.packed) {
       b.packed(name, rows, cols);
     } else {
-      b.matrix(name + ".weight", rows, cols);
+      b.matrix(name + ".weight", rows, cols, dtype);
     }
   };
+  const std::string in = b.half();
+  const std::string out = b.half();
   for (int e = 0; e < s.experts; ++e) {
     const std::string expert = p + "experts." + std::to_string(e) + ".";
-    add(expert + "w1", s.expert_width, s.expert_dim());
-    add(expert + "w3", s.expert_width, s.expert_dim());
-    add(expert + "w2", s.expert_dim(), s.expert_width);
+    add(expert + "w1", s.expert_width, s.expert_dim(), in);
+    add(expert + "w3", s.expert_width, s.expert_dim(), in);
+    add(expert + "w2", s.expert_dim(), s.expert_width, out);
   }
   if (s.routed > 0) {
     b.matrix(p + "routed_expert_down_proj.weight", s.routed, s.hidden);

@@ -243,6 +243,13 @@ TEST_CASE("experts that are not packed as the configuration says are refused", "
   spec.packed = false;
   auto plain = tests::make_checkpoint(spec, 3);
   CHECK(bind(plain));
+  auto mixed = plain;
+  auto& one = mixed.tensors.at("language_model.model.layers.1.block_sparse_moe.experts.1.w3.weight");
+  one.dtype = "F32";
+  const auto uneven = bind(mixed);
+  REQUIRE_FALSE(uneven);
+  CHECK(uneven.error().code == errc::unsupported);
+  CHECK(uneven.error().detail.find("must be of one dtype") != std::string::npos);
   plain.spec.packed = true;
   const auto unpacked = bind(plain);
   REQUIRE_FALSE(unpacked);

@@ -209,6 +209,9 @@ TEST_CASE("the benchmark counts what steps read and compute") {
   CHECK(three.tokens == 3 * three.steps);
   CHECK(three.flops == Approx(3 * one.flops));
   CHECK(three.weight_bytes < 3 * one.weight_bytes);
+  CHECK(three.multiply_s == Approx(3 * one.multiply_s));
+  CHECK(three.multiply_s == Approx(three.flops / report->machine.flops_per_s));
+  CHECK(three.read_s == Approx(three.weight_bytes / report->machine.read_bytes_per_s));
   for (const auto* p : {&report->prefill, &one, &three}) {
     CHECK(p->times.total_ns() > 0);
     CHECK(static_cast<double>(p->times.total_ns()) <= p->seconds * 1e9);
