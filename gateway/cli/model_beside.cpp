@@ -8,6 +8,7 @@
 #include "engine/bench/beside.hpp"
 #include "engine/synth/random_model.hpp"
 #include "gateway/cli/model_commands.hpp"
+#include "kernels/parallel.hpp"
 
 namespace weir::gateway::cli {
 
