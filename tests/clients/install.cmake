@@ -1,6 +1,9 @@
-# Installs the pinned packages beside the tests, unless those of the lock file are there already.
-file(SHA256 ${CMAKE_CURRENT_LIST_DIR}/package-lock.json wanted)
-set(stamp ${CMAKE_CURRENT_LIST_DIR}/node_modules/.weir-lock)
+# Installs the pinned packages of a folder, -DFOLDER=... or this one, unless those of its lock file are there already.
+if(NOT DEFINED FOLDER)
+  set(FOLDER ${CMAKE_CURRENT_LIST_DIR})
+endif()
+file(SHA256 ${FOLDER}/package-lock.json wanted)
+set(stamp ${FOLDER}/node_modules/.weir-lock)
 set(have "")
 if(EXISTS ${stamp})
   file(READ ${stamp} have)
@@ -10,5 +13,5 @@ if(have STREQUAL wanted)
 endif()
 find_program(npm npm REQUIRED)
 execute_process(COMMAND ${npm} ci --ignore-scripts
-                WORKING_DIRECTORY ${CMAKE_CURRENT_LIST_DIR} COMMAND_ERROR_IS_FATAL ANY)
+                WORKING_DIRECTORY ${FOLDER} COMMAND_ERROR_IS_FATAL ANY)
 file(WRITE ${stamp} ${wanted})
