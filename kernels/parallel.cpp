@@ -46,8 +46,8 @@ thread_pool::~thread_pool() {
 
 void thread_pool::run_erased(std::int64_t count, std::int64_t grain, void* target, erased_body body) {
   if (count <= 0) return;
-  // Four chunks per thread even out unequal work without much contention on the counter.
-  constexpr std::int64_t k_chunks_per_thread = 4;
+  // Eight chunks per thread even out unequal work without much contention on the counter.
+  constexpr std::int64_t k_chunks_per_thread = 8;
   const std::int64_t spread = count / (thread_count() * k_chunks_per_thread);
   const std::int64_t chunk = std::max<std::int64_t>({grain, spread, 1});
   if (threads_.empty() || chunk >= count) {

@@ -19,7 +19,7 @@
 namespace weir::kernels {
 
 inline constexpr int k_compute_threads_max = 256;
-inline constexpr std::int64_t k_spin_ns = 50'000;  // about twice what waking a thread takes
+inline constexpr std::int64_t k_spin_ns = 200'000;  // a few times what waking a thread takes
 
 class thread_pool final {
  public:

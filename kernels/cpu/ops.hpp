@@ -11,8 +11,8 @@
 
 namespace weir::kernels::cpu {
 
-// Multiply-adds worth a hand-over to another thread (a wake-up costs about as much as this many).
-inline constexpr std::int64_t k_grain_work = 1 << 18;
+// Multiply-adds worth a hand-over to another thread, which is awake between the operations of a layer.
+inline constexpr std::int64_t k_grain_work = 1 << 16;
 
 constexpr std::int64_t grain_of(std::int64_t work_per_index) {
   return work_per_index >= k_grain_work ? 1 : k_grain_work / (work_per_index > 0 ? work_per_index : 1);
