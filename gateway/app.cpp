@@ -3,12 +3,15 @@
 #include <fmt/format.h>
 #include <pthread.h>
 #include <spdlog/spdlog.h>
+#include <sys/resource.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <future>
 #include <thread>
+#include <utility>
 
 #include "gateway/api/dispatcher.hpp"
 #include "gateway/cli/commands.hpp"
@@ -79,6 +82,23 @@ void print_banner(const snapshot& snap, const std::string& api_url, const std::s
   std::fflush(stdout);
 }
 
+// A request that a target answers over HTTP takes two descriptors. main() has raised the soft limit.
+void tell_descriptors(const config::gateway_config& config) {
+  constexpr std::int64_t k_others = 256;  // files, listeners, probes
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return;
+  const auto& targets = config.targets;
+  const bool relays = std::any_of(targets.begin(), targets.end(), [](const auto& t) { return t.is_http; });
+  const std::int64_t needed = config.limits.connections * (relays ? 2 : 1) + k_others;
+  if (std::cmp_greater_equal(limit.rlim_cur, needed)) return;
+  spdlog::warn(
+      "limits.connections is {}, for which {} file descriptors are needed, and this process may open {}: "
+      "raise "
+      "its hard limit (ulimit -Hn, LimitNOFILE), or lower limits.connections; else clients beyond it are "
+      "closed",
+      config.limits.connections, needed, limit.rlim_cur);
+}
+
 // Before any thread exists: a thread that did not inherit the mask would take the signal and end the process.
 sigset_t block_signals() {
   sigset_t set;
@@ -99,6 +119,7 @@ void run_until_told(const sigset_t& signals, api::server_state& state, http::ser
     memory.tick(requests != requests_before || state.metrics.in_flight() > 0);
     requests_before = requests;
     state.metrics.set_connections(static_cast<double>(server.counters().connections_open.load()));
+    state.metrics.set_refused(server.counters().refused.load(), server.counters().accept_failures.load());
     state.metrics.set_body_bytes(static_cast<double>(server.body_bytes_held()));
     state.metrics.set_reply_bytes(static_cast<double>(replies.used_bytes()));
     reload.sweep();
@@ -153,6 +174,7 @@ int serve(const std::filesystem::path& config_file, const config::gateway_config
       fmt::print(stderr, "loading {} from {}\n", target.name, target.engine.model_dir.string());
     }
   }
+  tell_descriptors(config);
   if (auto started = reload.start(config); !started) {
     fmt::print(stderr, "weir: {}\n", started.error());
     return cli::k_failed;

@@ -78,10 +78,14 @@ std::expected<engine_map, std::string> open_engines(const config::gateway_config
       if (events) options.engine.on_cache_events = [events](const auto& told) { events->publish(told); };
       auto opened = upstream::engine_upstream::open(options);
       if (!opened) {
-        return std::unexpected(fmt::format("target '{}': {}: {}", target.name,
-                                           target.engine.model_dir.string(), opened.error().detail));
+        const std::string dir = target.engine.model_dir.string();
+        const std::string& why = opened.error().detail;
+        const bool says_where = why.find(dir) != std::string::npos;
+        return std::unexpected(
+            fmt::format("target '{}': {}{}", target.name, says_where ? "" : dir + ": ", why));
       }
       engine.target = std::move(*opened);
+      tell_context(target, engine.target->model().context_tokens);
     }
     check_expert_series(target, *engine.target);
     engines.emplace(target.name, std::move(engine));

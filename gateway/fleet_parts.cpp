@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/model/model_config.hpp"
 #include "gateway/kv_events/engine_events.hpp"
 #include "gateway/observe/engine_metrics.hpp"
 #include "gateway/version.hpp"
@@ -98,6 +99,13 @@ std::expected<trace::tracer, std::string> open_tracer(const config::tracing_conf
   return trace::tracer{.to = std::make_shared<trace::exporter>(std::move(*origin), terms.path,
                                                                std::move(headers), std::move(about)),
                        .sample_share = terms.sample};
+}
+
+void tell_context(const config::target_config& target, std::int32_t context_tokens) {
+  const auto model = engine::model::load_model_config(target.engine.model_dir);
+  if (!model || model->context_tokens <= context_tokens) return;
+  spdlog::warn("target '{}': its context is {} tokens of the model's {}: more do not fit kv_bytes, {} bytes",
+               target.name, context_tokens, model->context_tokens, target.engine.kv_bytes);
 }
 
 }  // namespace weir::gateway

@@ -23,6 +23,9 @@ std::shared_ptr<policy::failover::share_budget> take_over_hedges(const config::f
 std::expected<trace::tracer, std::string> open_tracer(const config::tracing_config& terms,
                                                       const snapshot* previous, fleet_services& services);
 
+// Says so where a pool that holds less than one sequence of the model's context cuts it to `context_tokens`.
+void tell_context(const config::target_config& target, std::int32_t context_tokens);
+
 // What the index follows of an embedded engine's cache. Nothing where its model has no other target with a
 // cache to choose between, so that prompts need no keys; where it answers for several models, each of which
 // has its own keys, or reads prompts with another tokenizer than they; nor behind gateways, whose salts are

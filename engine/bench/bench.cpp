@@ -217,16 +217,22 @@ class bench final {
 };
 
 result<void> check(const bench_options& o, const model::model_config& config) {
-  const auto refuse = [](const char* what) { return fail(errc::bad_request, what); };
+  const auto refuse = [](const std::string& what) { return fail(errc::bad_request, what); };
   const auto in = [](std::int64_t value, std::int64_t low, std::int64_t high) {
     return value >= low && value <= high;
   };
   const std::int32_t most = std::min(k_bench_tokens_max, config.context_tokens);
   if (!in(o.compute_threads, 1, kernels::k_compute_threads_max)) return refuse("threads: expected 1 to 256");
-  if (!in(o.prompt_tokens, 1, most)) return refuse("prompt: longer than the model's context, or none");
-  if (!in(o.chunk_tokens, 1, k_bench_tokens_max)) return refuse("chunk: expected at least 1 token");
-  if (!in(o.context_tokens, 1, most) || !in(o.decode_steps, 1, most - o.context_tokens))
-    return refuse("context and steps: together longer than the model's context, or none");
+  if (!in(o.prompt_tokens, 1, most))
+    return refuse("prompt: expected 1 to " + std::to_string(most) + " tokens, as the model has context");
+  if (!in(o.chunk_tokens, 1, k_bench_tokens_max))
+    return refuse("chunk: expected 1 to " + std::to_string(k_bench_tokens_max) + " tokens");
+  if (!in(o.context_tokens, 1, most - 1))
+    return refuse("context: expected 1 to " + std::to_string(most - 1) + " tokens, before the model's last");
+  if (!in(o.decode_steps, 1, most - o.context_tokens)) {
+    return refuse("steps: expected 1 to " + std::to_string(most - o.context_tokens) +
+                  ", what the model's context leaves behind --context");
+  }
   const bool fit = std::ranges::all_of(o.batches, [&](std::int32_t b) { return in(b, 1, k_batch_max); });
   if (o.batches.empty() || !fit) return refuse("batch: expected 1 to 1024");
   return {};

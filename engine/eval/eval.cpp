@@ -16,6 +16,7 @@ namespace {
 
 constexpr std::int32_t k_chunk_tokens_max = 1 << 16;
 constexpr std::int32_t k_page_tokens_max = 1 << 12;
+constexpr double k_tolerance_max = 1e6;
 
 double distance(double a, double b) {
   const double gap = std::fabs(a - b);
@@ -100,14 +101,15 @@ bool differs(std::span<const double> logits, std::int32_t golden, double toleran
   return !(gap <= 2.0 * tolerance);
 }
 
-void run_prompt(session& run, const golden_case& golden, const eval_options& options, eval_case& out) {
+void run_prompt(session& run, const golden_case& golden, const eval_options& options, double tolerance,
+                eval_case& out) {
   const std::span<const std::int32_t> prompt = golden.prompt;
   const auto chunk = static_cast<std::size_t>(options.chunk_tokens);
   for (std::size_t first = 0; first < prompt.size(); first += chunk) {
     run.run(prompt.subspan(first, std::min(chunk, prompt.size() - first)),
             [&](std::size_t i, std::span<const double> logits) {
               const std::size_t position = first + i;
-              if (!golden.argmax.empty() && differs(logits, golden.argmax[position], options.tolerance)) {
+              if (!golden.argmax.empty() && differs(logits, golden.argmax[position], tolerance)) {
                 ++out.errors.argmax_mismatches;
               }
               if (position < golden.next_logprob.size()) {
@@ -135,14 +137,37 @@ void run_greedy(session& run, const golden_case& golden, double tolerance, eval_
   }
 }
 
-eval_case run_case(session& run, const golden_case& golden, const eval_options& options) {
+eval_counts counts_of(const golden_case& golden) {
+  const auto count = [](const auto& list) { return static_cast<std::int64_t>(list.size()); };
+  return {.logits = count(golden.logits),
+          .next_logprob = count(golden.next_logprob),
+          .kda_state = count(golden.kda_state),
+          .argmax = count(golden.argmax),
+          .greedy = count(golden.greedy)};
+}
+
+eval_counts counts_of(const std::vector<golden_case>& cases) {
+  eval_counts out;
+  for (const golden_case& golden : cases) {
+    const eval_counts more = counts_of(golden);
+    out.logits += more.logits;
+    out.next_logprob += more.next_logprob;
+    out.kda_state += more.kda_state;
+    out.argmax += more.argmax;
+    out.greedy += more.greedy;
+  }
+  return out;
+}
+
+eval_case run_case(session& run, const golden_case& golden, const eval_options& options, double tolerance) {
   eval_case out;
+  out.compared = counts_of(golden);
   out.prompt_tokens = static_cast<std::int32_t>(golden.prompt.size());
   run.restart();
-  run_prompt(run, golden, options, out);
+  run_prompt(run, golden, options, tolerance, out);
   out.errors.logits = worst_distance(run.last_logits(), golden.logits);
   out.errors.kda_state = worst_distance(run.state_norms(), golden.kda_state);
-  run_greedy(run, golden, options.tolerance, out);
+  run_greedy(run, golden, tolerance, out);
   return out;
 }
 
@@ -158,12 +183,23 @@ result<void> check(const eval_options& options) {
   const bool good = options.compute_threads >= 1 &&
                     options.compute_threads <= kernels::k_compute_threads_max && options.chunk_tokens >= 1 &&
                     options.chunk_tokens <= k_chunk_tokens_max && options.page_tokens >= 1 &&
-                    options.page_tokens <= k_page_tokens_max && options.tolerance >= 0.0;
-  if (!good) return fail(errc::bad_request, "evaluation: threads, chunk, page or tolerance is out of range");
+                    options.page_tokens <= k_page_tokens_max;
+  if (!good) return fail(errc::bad_request, "evaluation: threads, chunk or page is out of range");
+  const double tolerance = options.tolerance.value_or(0);
+  if (!(tolerance >= 0 && tolerance <= k_tolerance_max))
+    return fail(errc::bad_request, "the tolerance must be from 0 to 1000000");
   return {};
 }
 
 }  // namespace
+
+double default_tolerance(backend_kind backend, const model::model_config& model) noexcept {
+  constexpr double k_double = 2e-6;
+  constexpr double k_float = 1e-4;
+  constexpr double k_amplified = 5e-4;
+  if (backend == backend_kind::reference) return k_double;
+  return model.residual_block > 0 || model.routed_width > 0 ? k_amplified : k_float;
+}
 
 bool eval_report::passed() const noexcept {
   return worst.logits <= tolerance && worst.next_logprob <= tolerance && worst.kda_state <= tolerance &&
@@ -177,15 +213,22 @@ result<eval_report> evaluate(const eval_options& options) {
   if (!model) return std::unexpected(model.error());
   const auto cases = read_golden(options.cases, (*model)->config);
   if (!cases) return std::unexpected(cases.error());
+  const eval_counts compared = counts_of(*cases);
+  if (compared.all() == 0) {
+    return fail(errc::bad_request, options.cases.string() +
+                                       ": nothing to compare: no case has logits, argmax, next_logprob, "
+                                       "kda_state or greedy");
+  }
   std::size_t longest = 1;
   for (const golden_case& golden : *cases)
     longest = std::max(longest, golden.prompt.size() + golden.greedy.size());
   session run(*model, options, static_cast<std::int32_t>(longest));
   eval_report report;
-  report.tolerance = options.tolerance;
+  report.compared = compared;
+  report.tolerance = options.tolerance.value_or(default_tolerance(options.backend, (*model)->config));
   const auto start = std::chrono::steady_clock::now();
   for (const golden_case& golden : *cases) {
-    report.cases.push_back(run_case(run, golden, options));
+    report.cases.push_back(run_case(run, golden, options, report.tolerance));
     fold(report.cases.back().errors, report.worst);
   }
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

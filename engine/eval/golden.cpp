@@ -89,8 +89,12 @@ result<std::vector<golden_case>> read_golden(const std::filesystem::path& path,
   const auto text = model::read_file(path, k_golden_bytes_max);
   if (!text) return std::unexpected(text.error());
   dom::parser parser;
+  dom::object root;
+  if (parser.parse(*text).get(root) != simdjson::SUCCESS) {
+    return fail(errc::bad_model, path.string() + " is not a JSON object");
+  }
   dom::array cases;
-  if (parser.parse(*text).at_key("cases").get(cases) != simdjson::SUCCESS || cases.size() == 0) {
+  if (root.at_key("cases").get(cases) != simdjson::SUCCESS || cases.size() == 0) {
     return fail(errc::bad_model, path.string() + ": \"cases\" is not a list of cases");
   }
   std::vector<golden_case> out;

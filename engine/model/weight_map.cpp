@@ -29,8 +29,11 @@ result<std::vector<std::string>> parse_weight_map(std::span<const std::byte> tex
   dom::parser parser;
   dom::object map;
   const auto* begin = reinterpret_cast<const char*>(text.data());
-  if (parser.parse(begin, text.size()).at_key("weight_map").get(map) != simdjson::SUCCESS)
-    return refuse("\"weight_map\" is not a JSON object");
+  dom::element root;
+  if (const auto code = parser.parse(begin, text.size()).get(root); code != simdjson::SUCCESS)
+    return refuse(std::string("it is not JSON: ") + simdjson::error_message(code));
+  if (root.at_key("weight_map").get(map) != simdjson::SUCCESS)
+    return refuse("it has no object \"weight_map\"");
   std::map<std::string, std::uint16_t, std::less<>> shards;
   std::size_t tensors = 0;
   std::size_t name_bytes = 0;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 namespace weir::engine::plan {
 
@@ -26,6 +27,11 @@ result<void> check(const model::model_config& config, const plan_request& r) {
   }
   if (outside(r.context_tokens, 1, config.context_tokens)) {
     return bad("the context must be from 1 token to the model's " + std::to_string(config.context_tokens));
+  }
+  for (const auto& [heads, of] : {std::pair(config.kda_heads, "KDA"), std::pair(config.mla_heads, "MLA")}) {
+    if (heads % r.gpus == 0) continue;
+    return bad("the " + std::to_string(heads) + " " + of + " heads cannot be split evenly over " +
+               std::to_string(r.gpus) + " GPUs");
   }
   for (const std::int32_t size : {r.formats.state, r.formats.tail, r.formats.latent}) {
     if (outside(size, 1, 8)) return bad("a number takes from 1 to 8 bytes");

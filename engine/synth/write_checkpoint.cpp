@@ -57,10 +57,35 @@ class recorder final : public model::tensor_source {
   std::size_t zero_bytes_ = 0;
 };
 
+// What was made so far; removed unless all of it is kept.
+class made_files final {
+ public:
+  ~made_files() {
+    std::error_code ignored;
+    for (const fs::path& path : paths_) fs::remove(path, ignored);
+    if (!dir_.empty()) fs::remove(dir_, ignored);
+  }
+  made_files() = default;
+  made_files(const made_files&) = delete;
+  made_files& operator=(const made_files&) = delete;
+
+  void add(fs::path path) { paths_.push_back(std::move(path)); }
+  void add_dir(fs::path path) { dir_ = std::move(path); }
+  void keep() {
+    paths_.clear();
+    dir_.clear();
+  }
+
+ private:
+  std::vector<fs::path> paths_;
+  fs::path dir_;
+};
+
 class output_file final {
  public:
-  explicit output_file(fs::path path) : path_(std::move(path)) {
+  output_file(fs::path path, made_files& made) : path_(std::move(path)) {
     file_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    if (file_ >= 0) made.add(path_);
   }
   ~output_file() {
     if (file_ >= 0) ::close(file_);
@@ -144,15 +169,16 @@ std::string header_of(shard tensors) {
 // Writes shards one piece at a time.
 class writer final {
  public:
-  writer(const write_options& options, std::int64_t all)
-      : options_(options), all_(all), pool_(options.threads), piece_(k_piece_bytes) {}
+  writer(const write_options& options, std::int64_t all, made_files& made)
+      : options_(options), all_(all), made_(made), pool_(options.threads), piece_(k_piece_bytes) {}
 
   result<void> write(const fs::path& path, shard tensors) {
-    output_file file(path);
+    output_file file(path, made_);
     if (auto head = file.write(header_of(tensors)); !head) return head;
     for (const named_tensor& t : tensors) {
       const auto bytes = static_cast<std::size_t>(bytes_of(t));
       for (std::size_t at = 0; at < bytes; at += k_piece_bytes) {
+        if (options_.stopped && options_.stopped()) return fail(errc::stopped, "stopped; nothing is left");
         const std::span part(piece_.data(), std::min(k_piece_bytes, bytes - at));
         fill_tensor(t.name, t.shape, t.how, options_.seed, at, part, pool_);
         if (auto body = file.write(std::span<const std::byte>(part)); !body) return body;
@@ -167,13 +193,14 @@ class writer final {
   const write_options& options_;
   std::int64_t all_;
   std::int64_t done_ = 0;
+  made_files& made_;
   kernels::thread_pool pool_;
   std::vector<std::byte> piece_;
 };
 
-result<void> prepare(const write_options& options, std::int64_t bytes) {
+result<void> prepare(const write_options& options, std::int64_t bytes, made_files& made) {
   std::error_code ec;
-  fs::create_directories(options.out_dir, ec);
+  if (fs::create_directories(options.out_dir, ec)) made.add_dir(options.out_dir);
   if (ec) return fail(errc::io, "cannot make " + options.out_dir.string() + ": " + ec.message());
   if (!fs::is_empty(options.out_dir, ec) || ec)
     return fail(errc::io, options.out_dir.string() + " is not empty: name a new folder");
@@ -203,11 +230,12 @@ result<written> write_checkpoint(const write_options& options) {
   if (!tensors) return std::unexpected(tensors.error());
   written out{.tensors = static_cast<std::int64_t>(tensors->size())};
   for (const named_tensor& t : *tensors) out.bytes += bytes_of(t);
-  if (auto ready = prepare(options, out.bytes); !ready) return std::unexpected(ready.error());
+  made_files made;
+  if (auto ready = prepare(options, out.bytes, made); !ready) return std::unexpected(ready.error());
 
   const auto shards = cut(*tensors, options.shard_bytes);
   out.shards = static_cast<std::int64_t>(shards.size());
-  writer files(options, out.bytes);
+  writer files(options, out.bytes, made);
   std::string map;
   for (std::size_t i = 0; i < shards.size(); ++i) {
     const std::string name = "model-" + numbered(i + 1) + "-of-" + numbered(shards.size()) + ".safetensors";
@@ -216,8 +244,8 @@ result<written> write_checkpoint(const write_options& options) {
     for (const named_tensor& t : shards[i])
       map += (map.empty() ? "\"" : ",\"") + t.name + "\":\"" + name + '"';
   }
-  const auto small = [&options](const char* name, const std::string& content) -> result<void> {
-    output_file file(options.out_dir / name);
+  const auto small = [&options, &made](const char* name, const std::string& content) -> result<void> {
+    output_file file(options.out_dir / name, made);
     if (auto body = file.write(content); !body) return body;
     return file.close();
   };
@@ -225,6 +253,7 @@ result<written> write_checkpoint(const write_options& options) {
       R"({"metadata":{"total_size":)" + std::to_string(out.bytes) + R"(},"weight_map":{)" + map + "}}";
   if (auto done = small("model.safetensors.index.json", index); !done) return std::unexpected(done.error());
   if (auto done = small("config.json", *text); !done) return std::unexpected(done.error());
+  made.keep();
   return out;
 }
 

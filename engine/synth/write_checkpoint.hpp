@@ -30,6 +30,7 @@ struct write_options {
   std::int64_t shard_bytes = std::int64_t{4} << 30;
   int threads = 1;
   std::function<void(std::int64_t done, std::int64_t all)> told;  // after each piece; may be empty
+  std::function<bool()> stopped;                                  // before each piece; may be empty
 };
 
 struct written {
@@ -38,7 +39,8 @@ struct written {
   std::int64_t shards = 0;
 };
 
-// errc::io where the disk takes no more, before anything is written if that can be known.
+// errc::io where the disk takes no more, before anything is written if that can be known; errc::stopped when
+// `stopped` said so. What had been written by then is removed.
 result<written> write_checkpoint(const write_options& options);
 
 }  // namespace weir::engine::synth

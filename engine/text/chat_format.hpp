@@ -94,12 +94,13 @@ struct tool_arguments_delta {
 };
 using chat_delta = std::variant<content_delta, tool_call_begin, tool_arguments_delta, reasoning_delta>;
 
-// Turns generated tokens into deltas. Malformed markup comes out as text of the place where it stands, never
-// lost and never an exception.
+// Turns generated tokens into deltas. Markup never comes out as content or reasoning, malformed or cut short
+// as it may be: neither special tokens nor the text of a call's header or of a tag. What stands around it
+// does.
 class chat_parser {
  public:
   virtual ~chat_parser() = default;
-  // `raw` text of tokens consumed so far that is not yet decided (a call header in progress) is held back.
+  // What is not yet decided (a call header in progress) is held back.
   virtual std::vector<chat_delta> push(std::int32_t token) = 0;
   virtual std::vector<chat_delta> finish() = 0;
   virtual bool has_tool_calls() const noexcept = 0;

@@ -62,8 +62,7 @@ class kimi_parser final : public chat_parser {
   }
 
   std::vector<chat_delta> finish() override {
-    text(detokenizer_.finish());
-    give_up();
+    text(detokenizer_.finish());  // a header in progress is a call that never came
     return std::exchange(deltas_, {});
   }
 
@@ -72,23 +71,17 @@ class kimi_parser final : public chat_parser {
  private:
   void special(std::int32_t token) {
     if (token == markup_.section_begin) {
-      give_up_header();
-      hold(token, place::section);
+      place_ = place::section;
     } else if (token == markup_.call_begin) {
-      give_up_header();
-      hold(token, place::header);
+      place_ = place::header;
       header_.clear();
     } else if (token == markup_.argument_begin) {
-      if (place_ == place::header) begin_arguments(token);
+      if (place_ == place::header) begin_arguments();
     } else if (token == markup_.call_end) {
-      if (place_ == place::header) malformed(tok_->token_bytes(token));
+      if (place_ == place::header) place_ = place::content;
       if (place_ == place::arguments) place_ = place::section;
-    } else if (token == markup_.section_end) {
-      give_up_header();
-      held_.clear();
+    } else if (token == markup_.section_end || place_ == place::header) {
       place_ = place::content;
-    } else {
-      give_up_header();
     }
   }
 
@@ -103,53 +96,31 @@ class kimi_parser final : public chat_parser {
         break;
       case place::header:
         header_ += piece;
-        held_ += piece;
-        if (header_.size() > k_header_bytes_max) give_up();
+        if (header_.size() > k_header_bytes_max) content(std::exchange(header_, {}));
         break;
-      case place::section:
-        if (piece.find_first_not_of(k_whitespace) != std::string::npos) {
-          held_ += piece;
-          give_up();
-        } else if (!held_.empty()) {  // behind a call, white space is layout
-          held_ += piece;
-        }
+      case place::section:  // white space between calls is layout
+        if (piece.find_first_not_of(k_whitespace) != std::string::npos) content(std::move(piece));
         break;
     }
   }
 
-  void hold(std::int32_t token, place next) {
-    held_ += tok_->token_bytes(token);
-    place_ = next;
-  }
-
-  void begin_arguments(std::int32_t token) {
-    const std::string_view id = trimmed(header_);
-    const auto name = function_name(id);
-    if (!name) return malformed(tok_->token_bytes(token));
-    deltas_.push_back(tool_call_begin{call_count_++, std::string(id), std::string(*name)});
-    held_.clear();
-    place_ = place::arguments;
-  }
-
-  void malformed(std::string_view last) {
-    held_ += last;
-    give_up();
-  }
-
-  // What was held back as markup is content after all.
-  void give_up() {
-    if (!held_.empty()) deltas_.push_back(content_delta{std::exchange(held_, {})});
+  // Text where markup was expected: the markup ends here.
+  void content(std::string piece) {
+    deltas_.push_back(content_delta{std::move(piece)});
     place_ = place::content;
   }
-  void give_up_header() {
-    if (place_ == place::header) give_up();
+
+  void begin_arguments() {
+    const std::string_view id = trimmed(header_);
+    const auto name = function_name(id);
+    place_ = name ? place::arguments : place::content;
+    if (name) deltas_.push_back(tool_call_begin{call_count_++, std::string(id), std::string(*name)});
   }
 
   std::shared_ptr<const tokenizer> tok_;
   kimi_markup markup_;
   detokenizer detokenizer_;
   place place_ = place::content;
-  std::string held_;    // markup and text since the last decided point, as the model wrote them
   std::string header_;  // text since call_begin
   int call_count_ = 0;
   std::vector<chat_delta> deltas_;

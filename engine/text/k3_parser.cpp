@@ -61,8 +61,7 @@ class k3_parser final : public chat_parser {
   }
 
   std::vector<chat_delta> finish() override {
-    text(detokenizer_.finish());
-    give_up();
+    text(detokenizer_.finish());  // a tag in progress is one that never came
     if (place_ == place::argument && !is_string_) arguments(std::exchange(value_, {}));
     return std::exchange(deltas_, {});
   }
@@ -74,17 +73,13 @@ class k3_parser final : public chat_parser {
     if (token == markup_.open || token == markup_.close) {
       give_up();
       kind_ = token == markup_.open ? tag_kind::open : tag_kind::close;
-      tag_.clear();
       held_ = tok_->token_bytes(token);
     } else if (token == markup_.sep && kind_ != tag_kind::none) {
       const auto tag = parse_k3_tag(tag_);
       const bool known = tag && (kind_ == tag_kind::open ? opened(*tag) : closed(tag->name));
-      if (!known) {
-        held_ += tok_->token_bytes(token);
-        return give_up();
-      }
-      kind_ = tag_kind::none;
-      held_.clear();
+      held_ += tok_->token_bytes(token);
+      if (known) forget_tag();
+      give_up();
     } else {
       give_up();
     }
@@ -95,16 +90,29 @@ class k3_parser final : public chat_parser {
     if (kind_ == tag_kind::none) return body(std::move(piece));
     tag_ += piece;
     held_ += piece;
-    if (tag_.size() > k_tag_bytes_max) give_up();
+    if (tag_.size() <= k_tag_bytes_max) return;
+    std::string no_tag = std::exchange(in_value() ? held_ : tag_, {});
+    forget_tag();
+    body(std::move(no_tag));
   }
 
-  // What was held back as a tag is text of its place after all.
-  void give_up() {
+  void forget_tag() {
     kind_ = tag_kind::none;
-    if (!held_.empty()) body(std::exchange(held_, {}));
+    held_.clear();
+    tag_.clear();
   }
+
+  // What is no tag of its place is part of an argument's value all the same, and nothing elsewhere.
+  void give_up() {
+    std::string written = std::exchange(held_, {});
+    forget_tag();
+    if (in_value()) body(std::move(written));
+  }
+
+  bool in_value() const noexcept { return place_ == place::argument || place_ == place::json; }
 
   void body(std::string piece) {
+    if (piece.empty()) return;
     switch (place_) {
       case place::think:
         deltas_.push_back(reasoning_delta{std::move(piece)});

@@ -9,6 +9,7 @@
 #include "gateway/api/json.hpp"
 #include "gateway/kv_events/publisher.hpp"
 #include "gateway/observe/engine_metrics.hpp"
+#include "gateway/observe/event_metrics.hpp"
 #include "gateway/observe/ledger_metrics.hpp"
 #include "gateway/observe/metric_family.hpp"
 #include "gateway/observe/target_metrics.hpp"
@@ -99,6 +100,9 @@ std::string metrics_text(const request_context& context, std::vector<prometheus:
   }
   auto spans = observe::trace_families(context.snap->tracing);
   std::move(spans.begin(), spans.end(), std::back_inserter(more));
+  const auto& routing = context.snap->models.front()->router->shared();
+  auto events = observe::event_families(routing.followed(), routing.index().stats());
+  std::move(events.begin(), events.end(), std::back_inserter(more));
   auto targets = observe::target_families(standings(*context.snap));
   std::move(targets.begin(), targets.end(), std::back_inserter(more));
   return context.state.metrics.text(std::move(more));

@@ -72,8 +72,7 @@ result<simdjson::dom::object> parse_object(simdjson::dom::parser& parser, const 
                 fmt::format("the JSON body is nested deeper than {} levels", k_json_depth_max));
   }
   if (parsed.error()) {
-    return fail(errc::bad_request,
-                fmt::format("the body is not valid JSON: {}", simdjson::error_message(parsed.error())));
+    return fail(errc::bad_request, describe_json_fault(body, parsed.error()));
   }
   simdjson::dom::object root;
   if (parsed.value_unsafe().get_object().get(root)) {

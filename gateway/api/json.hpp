@@ -22,6 +22,10 @@ inline constexpr std::size_t k_json_depth_max = 64;
 // SIMDJSON_PADDING bytes past its end is parsed in place, any other from a copy.
 result<simdjson::dom::object> parse_object(simdjson::dom::parser& parser, const std::string& body);
 
+// A sentence about the first place that made the parser say `what` of a body, where that is a number of more
+// than 64 bits or half a surrogate pair, which JSON's grammar allows; else the parser's own words.
+std::string describe_json_fault(std::string_view text, simdjson::error_code what);
+
 // Numbers that JSON allows and the parser does not, of more than 64 bits, are written as 9e99 or -9e99 of the
 // same width in `text`, so that they stay beyond every limit; all others, and the rest, stay as they are.
 // False where there was none: then it is no number that is at fault.

@@ -69,6 +69,22 @@ void read_checkpoint_hints(field_reader& in, std::vector<std::int32_t>& out) {
   }
 }
 
+// vLLM's members, as far as the engine has what they ask for.
+void read_extras(field_reader& in, generation_options& out) {
+  in.flag("ignore_eos", out.ignore_eos);
+  std::optional<std::int64_t> least;
+  in.integer("min_tokens", least, {0, k_output_tokens_max});
+  out.min_tokens = least.value_or(0);
+  if (in.ok() && out.max_tokens && out.min_tokens > *out.max_tokens)
+    in.fail("min_tokens", fmt::format("must not be above max_tokens, {}", *out.max_tokens));
+  std::optional<float> repetition;
+  in.number("repetition_penalty", repetition, {0, 2});
+  if (in.ok() && repetition && *repetition != 1) {
+    in.fail("repetition_penalty",
+            "other than 1 is not built into the embedded engine; use frequency_penalty or presence_penalty");
+  }
+}
+
 }  // namespace
 
 void read_generation_options(field_reader& in, generation_options& out) {
@@ -85,6 +101,7 @@ void read_generation_options(field_reader& in, generation_options& out) {
   out.n = n.value_or(1);
   in.integer("max_tokens", out.max_tokens, {1, k_output_tokens_max});
   in.integer("max_completion_tokens", out.max_tokens, {1, k_output_tokens_max});
+  read_extras(in, out);
   in.number("temperature", out.temperature, {0, 2});
   in.number("top_p", out.top_p, {0, 1});
   in.integer("top_k", out.top_k, {-1, k_token_id_max});

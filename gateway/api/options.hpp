@@ -36,6 +36,8 @@ struct generation_options {
   std::optional<std::int64_t> seed;
   std::vector<std::pair<std::int32_t, float>> logit_bias;
   std::vector<std::string> stop;
+  bool ignore_eos = false;                  // generates up to its limit
+  std::int64_t min_tokens = 0;              // before the answer may end by itself
   std::vector<std::int32_t> checkpoint_at;  // weir_checkpoint_at: prefixes worth a checkpoint, in tokens
   int top_logprobs = -1;                    // -1: none asked for
 };

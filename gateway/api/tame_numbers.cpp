@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "gateway/api/json.hpp"
+#include "gateway/api/json_scan.hpp"
 
 namespace weir::gateway::api {
 
@@ -12,44 +13,6 @@ constexpr std::int64_t k_whole_power_max = 18;    // smaller integers fit 64 bit
 constexpr std::int64_t k_double_power_max = 308;  // smaller numbers fit a double
 constexpr std::int64_t k_exponent_max = 1'000'000'000'000;
 constexpr std::string_view k_large = "9e99";  // no longer than what it stands for
-
-std::size_t skip_string(std::string_view text, std::size_t at) {
-  for (++at; at < text.size(); ++at) {
-    if (text[at] == '\\') {
-      ++at;
-    } else if (text[at] == '"') {
-      return at + 1;
-    }
-  }
-  return text.size();
-}
-
-std::size_t digits(std::string_view token, std::size_t at) {
-  const std::size_t begin = at;
-  while (at < token.size() && token[at] >= '0' && token[at] <= '9') ++at;
-  return at - begin;
-}
-
-// RFC 8259 section 6.
-bool is_number(std::string_view token) {
-  std::size_t at = token.starts_with('-') ? 1 : 0;
-  const std::size_t whole = digits(token, at);
-  if (whole == 0 || (whole > 1 && token[at] == '0')) return false;
-  at += whole;
-  if (at < token.size() && token[at] == '.') {
-    const std::size_t fraction = digits(token, ++at);
-    if (fraction == 0) return false;
-    at += fraction;
-  }
-  if (at < token.size() && (token[at] == 'e' || token[at] == 'E')) {
-    ++at;
-    if (at < token.size() && (token[at] == '+' || token[at] == '-')) ++at;
-    const std::size_t exponent = digits(token, at);
-    if (exponent == 0) return false;
-    at += exponent;
-  }
-  return at == token.size();
-}
 
 // The power of ten of the first digit that counts; nothing for a zero.
 std::optional<std::int64_t> magnitude(std::string_view token) {
@@ -85,7 +48,7 @@ bool tame_numbers(std::string& text) {
     if (c == '"') {
       at = skip_string(text, at);
     } else if (c == '-' || (c >= '0' && c <= '9')) {
-      const std::size_t end = std::min(text.find_first_of(",]} \t\r\n", at), text.size());
+      const std::size_t end = number_end(text, at);
       const std::string_view token = std::string_view(text).substr(at, end - at);
       if (is_number(token) && is_large(token)) {
         any = true;

@@ -4,7 +4,10 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
+#include <string>
+#include <string_view>
 #include <tuple>
+#include <utility>
 
 #include "gateway/app.hpp"
 #include "gateway/auth/key_store.hpp"
@@ -46,14 +49,32 @@ std::string name_of(const std::filesystem::path& dir) {
   return (ec ? dir : whole).filename().string();
 }
 
-// Past events one port higher, as vLLM's examples have it; a free one where the first is free too.
+// The option that sets what a fault of the configuration names: there is no file that has such a key.
+std::string option_of(std::string_view key) {
+  constexpr std::string_view k_engine = "targets[0].engine.";
+  static constexpr std::pair<std::string_view, std::string_view> k_others[] = {
+      {"targets[0].engine.model_dir", "--model"}, {"targets[0].engine", "--model"},
+      {"models[0].name", "--served-model-name"},  {"listen", "--listen"},
+      {"admin.listen", "--admin-listen"},         {"admin", "--admin-listen"}};
+  for (const auto& [known, option] : k_others) {
+    if (key == known) return std::string(option);
+  }
+  if (!key.starts_with(k_engine)) return std::string(key);
+  std::string option = "--" + std::string(key.substr(k_engine.size()));
+  std::replace(option.begin(), option.end(), '_', '-');
+  return option;
+}
+
+// Past events one port higher, as vLLM's examples have it; a free one where the first is free too. Nothing
+// behind the last port.
 std::string replay_beside(const std::string& events) {
   const auto colon = events.rfind(':');
   if (colon == std::string::npos) return {};
   unsigned port = 0;
   const char* const end = events.data() + events.size();
   const auto [stop, ec] = std::from_chars(events.data() + colon + 1, end, port);
-  const bool fixed = ec == std::errc() && stop == end && port > 0 && port < 65535;
+  const bool fixed = ec == std::errc() && stop == end && port > 0;
+  if (fixed && port >= 65535) return {};
   return fmt::format("{}:{}", events.substr(0, colon), fixed ? port + 1 : 0);
 }
 
@@ -104,8 +125,12 @@ int serve(const engine_options& options) {
                               config.listen.address));
   }
   config.replica = {.on = true, .events = options.events, .replay = options.replay};
-  if (!options.events.empty() && options.replay.empty())
+  if (!options.events.empty() && options.replay.empty()) {
     config.replica.replay = replay_beside(options.events);
+    if (config.replica.replay.empty() && fault_of_endpoint(options.events).empty()) {
+      return refuse("--kv-events-listen", "no port is higher: name --kv-replay-listen too");
+    }
+  }
   for (const auto& [option, text] : {std::pair("--kv-events-listen", &config.replica.events),
                                      std::pair("--kv-replay-listen", &config.replica.replay)}) {
     if (text->empty()) continue;
@@ -124,7 +149,7 @@ int serve(const engine_options& options) {
   model.targets = {k_target};
   config.models.push_back(std::move(model));
   const auto faults = config::validate(config, {}, true);
-  for (const auto& fault : faults) fmt::print(stderr, "weir engine: {}: {}\n", fault.key, fault.message);
+  for (const auto& fault : faults) refuse(option_of(fault.key), fault.message);
   return faults.empty() ? serve_forever(config) : k_bad_config;
 }
 
@@ -134,9 +159,8 @@ void add_engine_options(CLI::App& app, config::engine_target_config& out) {
     app.add_option(name, to, what)->check(CLI::Range(least, most))->capture_default_str();
   };
   app.add_option("--kv-bytes", out.kv_bytes,
-                 "One pool for attention pages, recurrent states and the cache: 4GiB")
-      ->transform(CLI::AsSizeValue(false))
-      ->check(CLI::Range(std::int64_t{1} << 16, k_tebibyte))
+                 "One pool for attention pages, recurrent states and the cache (as 4GiB)")
+      ->transform(byte_size(std::int64_t{1} << 16, k_tebibyte))
       ->capture_default_str();
   number("--sequences", out.sequences, 1, 65536, "Sequences running at once");
   number("--queue", out.queue, 1, 1'000'000, "Sequences waiting beyond these; then 503");
@@ -144,7 +168,7 @@ void add_engine_options(CLI::App& app, config::engine_target_config& out) {
   number("--step-tokens", out.step_tokens, 1, 1 << 20, "Token budget of one step; at least --sequences");
   app.add_option("--decode-stretch", out.decode_stretch,
                  "While answers are written, prompts may make steps so many times longer; 0: no limit")
-      ->check(CLI::Range(0.0, 100.0))
+      ->check(finite_range(0, 100))
       ->capture_default_str();
   number("--unit-tokens", out.unit_tokens, 1, 4096,
          "Prompts are compared, and events told, in units of so many");
@@ -170,7 +194,7 @@ void add_engine(CLI::App& app, command& chosen) {
   sub->add_option("--listen", options->listen, "Of the OpenAI API, GET /metrics and /health")
       ->capture_default_str();
   sub->add_option("--admin-listen", options->admin_listen,
-                  "Of what 'weir serve' has there; loopback; port 0: a free one")
+                  "Of probes, explain and GET /metrics without a key; loopback alone; port 0: a free one")
       ->capture_default_str();
   sub->add_option("--api-key-file", options->api_key_file,
                   "The key that callers send, one line, 0600; needed beyond loopback");
@@ -183,7 +207,10 @@ void add_engine(CLI::App& app, command& chosen) {
   sub->footer(
       "It speaks to its callers as vLLM does: a request's cache_salt keeps its prompts apart from those of "
       "other\n"
-      "salts, requests without one share theirs; GET /metrics (with the key, where there is one) has vllm:* "
+      "salts, requests without one share theirs. Salts take turns, so that one's many or long prompts do not "
+      "hold up\n"
+      "another's; requests of one salt, and all without one, wait for one another. GET /metrics (with the "
+      "key, where there is one) has vllm:* "
       "names;\n"
       "KV events go over ZeroMQ. They hold the prompts' tokens, unencrypted: only on a network of your "
       "own.\n\n"

@@ -76,9 +76,8 @@ void print_row(const phase& p, const kernels::machine_limits& machine) {
 void print_text(const bench_report& r, const bench_arguments& a) {
   const double bf16 = r.machine.bf16_flops_per_s / k_giga;
   const double int8 = r.machine.int8_ops_per_s / k_giga;
-  fmt::print("{:.3f} B parameters, {:.2f} GB of weights, {:.3f} GB of them for one token\n",
-             static_cast<double>(r.parameters) / k_giga, static_cast<double>(r.weight_bytes) / k_giga,
-             static_cast<double>(r.token_bytes) / k_giga);
+  fmt::print("{} parameters, {} of weights, {} of them for one token\n", amount_text(r.parameters),
+             bytes_text(r.weight_bytes), bytes_text(r.token_bytes));
   fmt::print("this machine with {} threads, {}: reads {:.2f} GB/s; {:.1f} GFLOP/s float32{}{}\n\n",
              a.options.compute_threads, kernels::instruction_set(), r.machine.read_bytes_per_s / k_giga,
              r.machine.flops_per_s / k_giga, bf16 > 0 ? fmt::format(", {:.1f} bf16", bf16) : std::string(),
@@ -176,7 +175,7 @@ void add_model_bench(CLI::App& model, command& chosen) {
   sub->add_option("--steps", options.decode_steps, "Decode steps before the same positions come again")
       ->capture_default_str();
   sub->add_option("--seconds", options.min_seconds, "Each measurement repeats for at least so long")
-      ->check(CLI::Range(0.0, 3600.0))
+      ->check(finite_range(0, 3600))
       ->capture_default_str();
   sub->add_option("--backend", arguments->backend, "cpu (vectorised float32) or reference (scalar double)")
       ->check(CLI::IsMember({"cpu", "reference"}))

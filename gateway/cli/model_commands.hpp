@@ -20,6 +20,16 @@ void add_weights_option(CLI::App& app, std::string& weights);
 // --activations, likewise with engine::activation_format_of().
 void add_activations_option(CLI::App& app, std::string& activations);
 
+// A number that is one: CLI::Range lets NaN pass.
+CLI::Validator finite_range(double least, double most);
+
+// Replaces a size as 80GB (80e9), 1.5GiB or 65536 by its bytes.
+CLI::Validator byte_size(std::int64_t least, std::int64_t most);
+
+// A count in the unit that suits its size: "48.12 B", "36.2 M"; and bytes: "3.20 GB", "412.0 kB".
+std::string amount_text(std::int64_t count);
+std::string bytes_text(std::int64_t bytes);
+
 // How far something of `all` bytes is, in one line that is written over, where standard error is a terminal.
 class byte_progress final {
  public:

@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <vector>
 
 #include "engine/model/mapped_file.hpp"
 #include "engine/plan/memory_plan.hpp"
@@ -12,7 +14,9 @@ namespace {
 
 namespace plan = engine::plan;
 
-// Contexts that the table shows, as far as the model goes.
+constexpr std::int64_t k_context_unasked = 4'096;
+
+// Contexts that the table shows, as far as the model goes, before the model's own.
 constexpr std::int64_t k_contexts[] = {4'096, 32'768, 131'072, 1'048'576};
 
 constexpr const char* k_footer =
@@ -29,12 +33,9 @@ struct plan_arguments {
   std::string weights = "stored";
   std::string latent = "bf16";
   std::string state = "f32";
+  std::int64_t context_tokens = 0;  // 0: k_context_unasked, or the model's where that is less
   bool json = false;
 };
-
-double gigabytes(std::int64_t bytes) {
-  return static_cast<double>(bytes) / 1e9;
-}
 
 void print_json(const plan::memory_plan& made) {
   std::string envelopes;
@@ -53,22 +54,24 @@ void print_text(const engine::model::model_config& config, const plan_arguments&
                 const plan::memory_plan& made) {
   const auto& asked = arguments.request;
   const auto counts = plan::count_weights(config);
-  fmt::print("{:.2f} billion parameters, {:.2f} GB of weights\n", gigabytes(counts.total()),
-             gigabytes(plan::weight_bytes(config, asked.weights)));
+  fmt::print("{} parameters, {} of weights\n", amount_text(counts.total()),
+             bytes_text(plan::weight_bytes(config, asked.weights)));
   fmt::print("a KDA state or checkpoint takes {} bytes, a token of context {} bytes\n\n",
              plan::state_bytes(config, asked.formats), plan::token_bytes(config, asked.formats));
   fmt::print("one GPU of {}, {} sequences of {} tokens\n", asked.gpus, asked.sequences, asked.context_tokens);
   for (std::size_t i = 0; i < plan::k_envelopes; ++i) {
-    fmt::print("  {:<12}{:>12.3f} GB\n", plan::name_of(static_cast<plan::envelope>(i)),
-               gigabytes(made.bytes[i]));
+    fmt::print("  {:<12}{:>14}\n", plan::name_of(static_cast<plan::envelope>(i)), bytes_text(made.bytes[i]));
   }
-  fmt::print("  {:<12}{:>12.3f} GB of {:.3f}: {}, {} {}\n\n", "sum", gigabytes(made.sum),
-             gigabytes(made.memory_bytes), made.fits() ? "fits" : "DOES NOT FIT", plan::name_of(made.binding),
-             made.fits() ? "takes most" : "binds");
+  fmt::print("  {:<12}{:>14} of {}: {}, {} {}\n\n", "sum", bytes_text(made.sum),
+             bytes_text(made.memory_bytes), made.fits() ? "fits" : "DOES NOT FIT",
+             plan::name_of(made.binding), made.fits() ? "takes most" : "binds");
   fmt::print("{:>12}{:>12}{:>12}\n", "context", "sequences", "binds");
   plan::plan_request each = asked;
+  std::vector<std::int64_t> contexts{config.context_tokens};
   for (const std::int64_t context : k_contexts) {
-    if (context > config.context_tokens) continue;
+    if (context < config.context_tokens) contexts.insert(contexts.end() - 1, context);
+  }
+  for (const std::int64_t context : contexts) {
     each.context_tokens = context;
     each.sequences = 0;
     const auto most = plan::make_plan(config, each);
@@ -95,7 +98,9 @@ int make(plan_arguments arguments) {
   request.weights = *engine::weight_format_of(arguments.weights);
   request.formats.latent = arguments.latent == "fp8" ? 1 : arguments.latent == "bf16" ? 2 : 4;
   request.formats.state = arguments.state == "bf16" ? 2 : 4;
-  request.context_tokens = std::min<std::int64_t>(request.context_tokens, config->context_tokens);
+  request.context_tokens = arguments.context_tokens > 0
+                               ? arguments.context_tokens
+                               : std::min<std::int64_t>(k_context_unasked, config->context_tokens);
   const auto made = plan::make_plan(*config, request);
   if (!made) {
     fmt::print(stderr, "weir model plan: {}\n", made.error().detail);
@@ -118,15 +123,16 @@ void add_model_plan(CLI::App& model, command& chosen) {
   app->add_option("-c,--config", arguments->config_file, "The model's config.json")->required();
   app->add_option("--gpus", request.gpus, "GPUs of the replica")->capture_default_str();
   app->add_option("--memory", request.memory_bytes, "Memory of one GPU, as 80GB or 80GiB")
-      ->transform(CLI::AsSizeValue(true))
+      ->transform(byte_size(1, plan::k_memory_bytes_max))
       ->capture_default_str();
   app->add_option("--runtime", request.runtime_bytes,
                   "Of that for driver, kernels, activations and communication")
-      ->transform(CLI::AsSizeValue(true))
+      ->transform(byte_size(0, plan::k_memory_bytes_max))
       ->capture_default_str();
   app->add_option("--sequences", request.sequences, "Sequences running at once")->capture_default_str();
-  app->add_option("--context", request.context_tokens, "Tokens of each; at most the model's")
-      ->capture_default_str();
+  app->add_option("--context", arguments->context_tokens,
+                  "Tokens of each, at most the model's; default: 4096, or the model's where that is less")
+      ->check(CLI::PositiveNumber);
   app->add_option("--kept", request.kept, "Prefixes of that length kept with their checkpoint")
       ->capture_default_str();
   app->add_option("--moving", request.moving, "Requests on their way to or from another replica")

@@ -30,16 +30,22 @@ std::string_view reasoning_of(object message) {
   return {};
 }
 
-bool write_tool_use(json_writer& w, object call) {
+enum class call_form { whole, cut, broken };
+
+// `cut_short`: the answer met its limit, maybe within this call, of which nothing that is not whole can be
+// told.
+call_form write_tool_use(json_writer& w, object call, bool cut_short) {
+  const call_form unusable = cut_short ? call_form::cut : call_form::broken;
   object function;
   const auto id = string_in(call, "id");
-  if (!id || call.at_key("function").get(function)) return false;
+  if (!id || call.at_key("function").get(function)) return unusable;
   const auto name = string_in(function, "name");
   const std::string arguments(string_in(function, "arguments").value_or(""));
-  if (!name || !(arguments.empty() || is_object(arguments))) return false;
+  const bool readable = arguments.empty() ? !cut_short : is_object(arguments);
+  if (!name || !readable) return unusable;
   w.open('{').key("type").text("tool_use").key("id").text(*id).key("name").text(*name);
   w.key("input").raw(arguments.empty() ? "{}" : arguments).close('}');
-  return true;
+  return call_form::whole;
 }
 
 struct blocks_told {
@@ -48,7 +54,7 @@ struct blocks_told {
   bool refused = false;
 };
 
-blocks_told write_blocks(json_writer& w, object message) {
+blocks_told write_blocks(json_writer& w, object message, bool cut_short) {
   blocks_told out;
   w.open('[');
   if (const auto reasoning = reasoning_of(message); !reasoning.empty()) {
@@ -72,7 +78,7 @@ blocks_told write_blocks(json_writer& w, object message) {
     for (const auto entry : calls) {
       object call;
       out.has_tools = true;
-      if (entry.get(call) || !write_tool_use(w, call)) out.valid = false;
+      if (entry.get(call) || write_tool_use(w, call, cut_short) == call_form::broken) out.valid = false;
     }
   }
   w.close(']');
@@ -99,14 +105,14 @@ result<messages_reply> to_messages_reply(const std::string& completion, const me
   json_writer w(out.body);
   w.open('{').key("id").text(identity.id).key("type").text("message").key("role").text("assistant");
   w.key("model").text(identity.model).key("content");
-  const auto told = write_blocks(w, message);
+  const auto finish_reason = string_in(*choice, "finish_reason").value_or("");
+  const auto told = write_blocks(w, message, finish_reason == "length");
   if (!told.valid) {
     return fail(errc::upstream_failed,
                 "the target's reply calls a tool without id, name or an object of arguments");
   }
   const auto stopped_by = string_in(*choice, "stop_reason");  // vLLM: the stop string that was met
-  const auto reason =
-      to_stop_reason(string_in(*choice, "finish_reason").value_or(""), told.has_tools, told.refused);
+  const auto reason = to_stop_reason(finish_reason, told.has_tools, told.refused);
   const bool stopped = reason == "end_turn" && stopped_by;
   w.key("stop_reason").text(stopped ? "stop_sequence" : reason).key("stop_sequence");
   if (stopped) {

@@ -21,7 +21,7 @@ struct messages_reply {
 };
 
 // Reads the choice of index 0. What is no chat completion, or has tool arguments that are not one JSON
-// object, is errc::upstream_failed.
+// object, is errc::upstream_failed; a call that the answer's limit cut is left out.
 result<messages_reply> to_messages_reply(const std::string& completion, const messages_identity& identity);
 
 // The answer of count_tokens.

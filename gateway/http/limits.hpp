@@ -64,7 +64,8 @@ inline constexpr std::chrono::milliseconds k_accept_backoff{100};  // out of des
 // Of listeners that outlive a drain, besides those of clients: whoever fills the API's does not shut out
 // metrics, probes and the revocation of keys.
 inline constexpr std::size_t k_admin_connections_max = 256;
-inline constexpr std::size_t k_refusals_max = 64;  // 503s over the connection cap that linger, per I/O thread
+// 503s over the connection cap that linger until they are read, per I/O thread.
+inline constexpr std::size_t k_refusals_max = 64;
 inline constexpr std::chrono::milliseconds k_drain_first_byte{
     200};                                                     // a first request under way when a drain begins
 inline constexpr std::chrono::milliseconds k_cut_wait{2000};  // for cancelled exchanges to unwind in stop()

@@ -77,7 +77,8 @@ worker::worker(server_shared& shared) : shared_(shared), context_(1), guard_(con
 }
 
 worker::~worker() {
-  sessions_.clear();  // their sockets need the io_context
+  sessions_.clear();  // their sockets need the io_context, as do those of refusals
+  refusals_.clear();
   if (spare_descriptor_ >= 0) ::close(spare_descriptor_);
 }
 
@@ -164,11 +165,10 @@ void worker::take(listener& l, tcp_socket socket) {
   }
 }
 
-// A few refusals at a time linger until the client has read them; in a flood the rest are closed without a
-// word.
+// Refusals linger until the client has read them; in a flood those that have lingered longest make room.
 void worker::refuse(listener& l, tcp_socket socket) {
   shared_.counters.refused.fetch_add(1, std::memory_order_relaxed);
-  if (l.tls || refusal_count_ >= k_refusals_max) return;
+  if (l.tls) return;
   response_head described;
   const std::string body =
       l.spec.handler->error_body(503, "the gateway has no room for more connections; retry later");
@@ -184,11 +184,15 @@ void worker::refuse(listener& l, tcp_socket socket) {
   const auto head = format_head(described, headers);
   if (!head) return;
   auto link = std::make_shared<connection>(std::move(socket), nullptr, l.spec.settings);
+  if (refusals_.size() >= k_refusals_max) {
+    refusals_.front()->close();  // whereupon its task ends
+    refusals_.pop_front();
+  }
+  refusals_.push_back(link);
   tasks_->spawn(deliver_refusal(std::move(link), *head + body));
 }
 
 task<void> worker::deliver_refusal(std::shared_ptr<connection> link, std::string bytes) {
-  ++refusal_count_;
   const std::array<asio::const_buffer, 1> buffers{asio::buffer(bytes)};
   try {
     const bool sent = co_await link->write(buffers);
@@ -196,7 +200,7 @@ task<void> worker::deliver_refusal(std::shared_ptr<connection> link, std::string
   } catch (const boost::system::system_error&) {
     link->close();  // cancelled by stop()
   }
-  --refusal_count_;
+  refusals_.remove(link);
 }
 
 task<void> worker::serve(std::shared_ptr<session> s, bool drained) {

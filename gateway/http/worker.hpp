@@ -94,7 +94,7 @@ class worker final {
   thread_stamps stamps_;
   session_list sessions_;
   bool draining_ = false;
-  std::size_t refusal_count_ = 0;
+  std::list<std::shared_ptr<connection>> refusals_;  // that linger, the oldest first
   int spare_descriptor_ = -1;
   std::unique_ptr<task_group> tasks_;
   asio::io_context context_;

@@ -87,6 +87,14 @@ metrics::metrics()
       .Add({{"version", k_version}})
       .Set(1);
   add_route_counters();
+  auto& refused = prometheus::BuildCounter()
+                      .Name("weir_connections_refused_total")
+                      .Help(
+                          "Client connections that were not taken, by why: limits.connections, or no file "
+                          "descriptor was left")
+                      .Register(*registry_);
+  refused_over_limit_ = &refused.Add({{"why", "limit"}});
+  refused_no_descriptors_ = &refused.Add({{"why", "descriptors"}});
   for (const auto outcome : {"applied", "refused"}) reloads_.Add({{"outcome", outcome}});
   for (const auto kind : {"requests", "tokens", "budget", "never_fits", "ledger"}) {
     limit_refusals_.Add({{"kind", kind}});
@@ -241,6 +249,14 @@ shared_counters metrics::shared() {
 
 void metrics::reload_done(bool ok) {
   reloads_.Add({{"outcome", ok ? "applied" : "refused"}}).Increment();
+}
+
+void metrics::set_refused(std::uint64_t over_limit, std::uint64_t no_descriptors) {
+  const auto raise = [](prometheus::Counter& counter, std::uint64_t total) {
+    counter.Increment(std::max(0.0, static_cast<double>(total) - counter.Value()));
+  };
+  raise(*refused_over_limit_, over_limit);
+  raise(*refused_no_descriptors_, no_descriptors);
 }
 
 void metrics::limit_refused(errc code) {

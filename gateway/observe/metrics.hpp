@@ -61,6 +61,8 @@ class metrics final {
   // A request that its key's limits refused.
   void limit_refused(errc code);
   void set_connections(double open) { connections_->Set(open); }
+  // Of clients, since the start: over limits.connections, and for want of file descriptors.
+  void set_refused(std::uint64_t over_limit, std::uint64_t no_descriptors);
   void set_body_bytes(double held) { body_bytes_->Set(held); }
   void set_reply_bytes(double held) { reply_bytes_->Set(held); }
 
@@ -119,6 +121,8 @@ class metrics final {
   std::map<label_key, request_series, label_less> series_;  // under series_mutex_; entries stay
   prometheus::Gauge* in_flight_;
   prometheus::Gauge* connections_;
+  prometheus::Counter* refused_over_limit_;
+  prometheus::Counter* refused_no_descriptors_;
   prometheus::Gauge* body_bytes_;
   prometheus::Gauge* reply_bytes_;
 };

@@ -134,6 +134,7 @@ class model_router final {
 
   const std::vector<routed_target>& targets() const noexcept { return targets_; }
   const model_terms& terms() const noexcept { return terms_; }
+  const services& shared() const noexcept { return shared_; }
 
   // Keys of the call's prompt for this caller. Yields the thread between slices of a long new prompt.
   // `counted`: it is a request that will be sent.

@@ -107,18 +107,30 @@ std::shared_ptr<target_health> services::health_of(const config::target_config& 
   return health;
 }
 
-std::shared_ptr<kv_events::stream_sink> services::make_sink(const entry& e, const target_state& state) {
+std::shared_ptr<kv_events::stream_sink> services::make_sink(entry& e, const target_state& state) {
   const bool salted = e.cache.salted;
   const auto roots = [this, model = e.model, salted](std::string_view adapter, std::string_view cache_salt) {
     if (salted || !cache_salt.empty()) return scopes_.root_of(model, adapter, cache_salt);
     return std::optional(scopes_.shared_root(model, adapter));
   };
-  return std::make_shared<kv_events::index_sink>(std::make_unique<prefix_index::event_source>(
+  auto sink = std::make_shared<kv_events::index_sink>(std::make_unique<prefix_index::event_source>(
       index_, state.id(),
       prefix_index::event_source_options{.unit_tokens = e.unit_tokens,
                                          .has_checkpoints = e.cache.checkpoint_tokens > 0,
                                          .seed = random_seed()},
       roots));
+  e.figures = sink->figures();
+  return sink;
+}
+
+std::vector<services::followed_events> services::followed() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<followed_events> out;
+  for (const auto& [name, e] : entries_) {
+    const bool known = e.figures && !e.state.expired();
+    if (known) out.push_back({.target = name, .status = e.source.status, .figures = e.figures});
+  }
+  return out;
 }
 
 void services::stop_listening(entry& e) {

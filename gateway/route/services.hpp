@@ -33,6 +33,7 @@ class services final {
   ~services();
 
   prefix_index::residency_index& index() noexcept { return index_; }
+  const prefix_index::residency_index& index() const noexcept { return index_; }
   prompt_memory& memory() noexcept { return memory_; }
   scope_table& scopes() noexcept { return scopes_; }
   session_memory& sessions() noexcept { return sessions_; }
@@ -59,6 +60,14 @@ class services final {
   // The targets whose load is read from now on. The reload's thread.
   void follow_loads(std::vector<scraped_target> targets);
 
+  // What is known of the KV events of each target that has any, by target.
+  struct followed_events {
+    std::string target;
+    std::shared_ptr<const kv_events::source_status> status;  // null: of the embedded engine, in this process
+    std::shared_ptr<const kv_events::event_figures> figures;
+  };
+  std::vector<followed_events> followed() const;
+
   // Lets go of what no configuration uses any more and falls back from events that do not fit. Every second.
   void sweep();
 
@@ -76,6 +85,7 @@ class services final {
     std::weak_ptr<target_state> state;
     prefix_index::replica_id id = 0;
     kv_events::subscriber::source source;
+    std::shared_ptr<const kv_events::event_figures> figures;  // null: no events
     std::weak_ptr<kv_events::engine_events> own;
     int silent_sweeps = 0;  // in which its events were not connected
   };
@@ -87,7 +97,7 @@ class services final {
   };
 
   services(const config::routing_config& config, std::string salt, const observe::route_counters& counters);
-  std::shared_ptr<kv_events::stream_sink> make_sink(const entry& e, const target_state& state);
+  std::shared_ptr<kv_events::stream_sink> make_sink(entry& e, const target_state& state);
   std::expected<void, std::string> subscribe(entry& e, const config::target_config& target,
                                              const target_state& state);
   void stop_listening(entry& e);
@@ -100,7 +110,7 @@ class services final {
   prompt_memory memory_;
   scope_table scopes_;
   session_memory sessions_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::map<std::string, entry> entries_;         // by target name; under mutex_
   std::map<std::string, health_entry> healths_;  // by target name; the reload's thread
   std::unique_ptr<prefix_index::index_store> store_;

@@ -2,10 +2,11 @@
 
 #include <algorithm>
 #include <charconv>
+#include <limits>
 #include <string_view>
 
 #include "engine/engine.hpp"
-#include "gateway/api/options.hpp"
+#include "engine/sample/least_length.hpp"
 
 namespace weir::gateway::upstream {
 
@@ -44,6 +45,29 @@ std::vector<std::int32_t> hints_of(const engine_members& terms, std::span<const 
   const auto taken = asked.first(std::min(asked.size(), engine::k_checkpoint_hints_max - out.size()));
   out.insert(out.end(), taken.begin(), taken.end());
   return out;
+}
+
+engine::sampling_params sampling_of(const api::generation_options& o,
+                                    const engine::model::generation_config& defaults) {
+  engine::sampling_params s;
+  s.temperature = o.temperature.value_or(defaults.temperature);
+  // OpenAI allows 0: the likeliest token alone.
+  s.top_p = std::max(o.top_p.value_or(defaults.top_p), 1e-6F);
+  s.top_k = static_cast<std::int32_t>(std::max<std::int64_t>(o.top_k.value_or(defaults.top_k), 0));
+  s.min_p = o.min_p;
+  s.presence_penalty = o.presence_penalty;
+  s.frequency_penalty = o.frequency_penalty;
+  s.logit_bias = o.logit_bias;
+  s.top_logprobs = o.top_logprobs;
+  return s;
+}
+
+std::shared_ptr<const engine::token_constraint> bound_of(const api::generation_options& o,
+                                                         std::shared_ptr<const engine::token_constraint> form,
+                                                         std::int32_t vocab_size) {
+  if (form || (!o.ignore_eos && o.min_tokens == 0)) return form;
+  const auto least = o.ignore_eos ? std::numeric_limits<std::int64_t>::max() : o.min_tokens;
+  return engine::sample::least_length(least, vocab_size);
 }
 
 }  // namespace weir::gateway::upstream

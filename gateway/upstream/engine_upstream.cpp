@@ -120,8 +120,9 @@ api::answer_identity make_identity(std::string_view prefix, std::string_view mod
 
 class embedded final : public engine_upstream {
  public:
-  embedded(std::string name, loaded_model model)
-      : name_(std::move(name)),
+  embedded(const engine_upstream_config& config, loaded_model model)
+      : name_(config.name),
+        choices_max_(std::int64_t{config.engine.sequences_max} + config.engine.queue_max),
         engine_(std::move(model.engine)),
         tools_(std::move(model.tools)),
         constraints_(tools_),
@@ -318,28 +319,22 @@ class embedded final : public engine_upstream {
         std::string(param));
   }
 
-  engine::sampling_params sampling_of(const api::generation_options& o) const {
-    engine::sampling_params s;
-    s.temperature = o.temperature.value_or(defaults_.temperature);
-    s.top_p =
-        std::max(o.top_p.value_or(defaults_.top_p), 1e-6F);  // OpenAI allows 0: the likeliest token alone
-    s.top_k = static_cast<std::int32_t>(std::max<std::int64_t>(o.top_k.value_or(defaults_.top_k), 0));
-    s.min_p = o.min_p;
-    s.presence_penalty = o.presence_penalty;
-    s.frequency_penalty = o.frequency_penalty;
-    s.logit_bias = o.logit_bias;
-    s.top_logprobs = o.top_logprobs;
-    return s;
-  }
-
   // Checks everything first, so that a refused request never ran a part of itself.
   result<launched> launch(const api::generation_options& options, std::vector<prepared_prompt> prompts,
                           std::string_view param, text_tools tools, io_executor executor,
                           const std::shared_ptr<const engine::token_constraint>& constraint = nullptr) {
-    auto sampling = sampling_of(options);
+    auto sampling = sampling_of(options, defaults_);
     if (auto ok = engine::check(sampling, engine_->info().vocab_size); !ok) {
       return fail(errc::bad_request, ok.error().detail);
     }
+    const std::int64_t choices = options.n * static_cast<std::int64_t>(prompts.size());
+    if (choices > choices_max_) {
+      return fail(errc::bad_request,
+                  fmt::format("{} choices at once are more than the {} that can run and wait here", choices,
+                              choices_max_),
+                  options.n > 1 ? "n" : std::string(param));
+    }
+    const auto bound = bound_of(options, constraint, engine_->info().vocab_size);
     const std::uint64_t seed = options.seed ? static_cast<std::uint64_t>(*options.seed) : fresh_seed();
     std::int64_t prompt_tokens = 0;
     std::vector<engine::generate_request> requests;
@@ -357,7 +352,7 @@ class embedded final : public engine_upstream {
         request.max_new_tokens = *output;
         request.sampling = sampling;
         if (tools.chat) request.stop_tokens = tools.chat->stop_tokens();
-        request.constraint = constraint;
+        request.constraint = bound;
       }
     }
     auto run = std::make_unique<generation>(engine_, std::move(tools), options.stop, executor);
@@ -373,6 +368,7 @@ class embedded final : public engine_upstream {
   }
 
   std::string name_;
+  std::int64_t choices_max_;  // that fit at all, running and waiting
   std::shared_ptr<engine::engine> engine_;
   text_tools tools_;
   answer_constraints constraints_;
@@ -394,7 +390,7 @@ attempt_failure to_failure(error why) {
 engine::result<std::shared_ptr<engine_upstream>> engine_upstream::open(const engine_upstream_config& config) {
   auto model = load_model(config.engine);
   if (!model) return std::unexpected(model.error());
-  return std::make_shared<embedded>(config.name, std::move(*model));
+  return std::make_shared<embedded>(config, std::move(*model));
 }
 
 }  // namespace weir::gateway::upstream

@@ -98,11 +98,7 @@ class http_upstream final : public upstream {
     auto& [link, start] = *sent;
     const bool success = start.status >= 200 && start.status <= 299;
     at_work = success;
-    if (!success && !passes_to_client(start.status)) {
-      spdlog::warn(
-          "target '{}' answered {} to POST {}{} for model '{}': check its base_url, model and api_key_file",
-          target_->name, start.status, target_->url.path, path_of(dialect_, call.facts.asks), wanted);
-    }
+    if (!success && !passes_to_client(start.status)) tell_misconfigured(start.status, call, wanted);
     const bool events =
         call.stream && start.status == 200 && !http::is_media_type(start.content_type, "application/json");
     reply_parts parts{
@@ -198,13 +194,30 @@ class http_upstream final : public upstream {
     return out;
   }
 
+  static std::string more_of(std::uint64_t unsaid) {
+    return unsaid == 0 ? "" : fmt::format("; {} more failures since the last line", unsaid);
+  }
+
+  void tell_misconfigured(int status, const api::generation_call& call, std::string_view wanted) const {
+    const auto unsaid = target_->misconfigured.failed(std::chrono::steady_clock::now());
+    if (!unsaid) return;
+    spdlog::warn(
+        "target '{}' answered {} to POST {}{} for model '{}': check its base_url, model and api_key_file{}",
+        target_->name, status, target_->url.path, path_of(dialect_, call.facts.asks), wanted,
+        more_of(*unsaid));
+  }
+
   static attempt_failure to_attempt_failure(exchange_failure failed) {
     return {.why = std::move(failed.why), .how = failed.how};
   }
 
   attempt_failure not_dialed(attempt_slot& slot, error why) const {
     using policy::failover::ending;
-    if (why.code == errc::upstream_failed) spdlog::warn("{} (at {})", why.message, target_->url.authority);
+    if (why.code == errc::upstream_failed) {
+      if (const auto unsaid = target_->unreachable.failed(std::chrono::steady_clock::now())) {
+        spdlog::warn("{} (at {}){}", why.message, target_->url.authority, more_of(*unsaid));
+      }
+    }
     if (why.code == errc::overloaded) return to_failure(std::move(why));
     const bool late = why.code == errc::deadline_exceeded;
     slot.end(late ? attempt_outcome::timeout : attempt_outcome::connect_failed);
@@ -236,6 +249,9 @@ class http_upstream final : public upstream {
     }
     auto dialed = co_await dial(target_, deadline);
     if (!dialed) co_return std::unexpected(not_dialed(slot, std::move(dialed.error())));
+    if (const auto unsaid = target_->unreachable.recovered()) {
+      spdlog::info("target '{}' is reached again{}", target_->name, more_of(*unsaid));
+    }
     target_->counters.connections_new->Increment();
     link = held_link(std::move(*dialed));
     at_work = true;

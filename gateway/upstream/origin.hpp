@@ -15,6 +15,7 @@
 #include "gateway/config/config.hpp"
 #include "gateway/http/limits.hpp"
 #include "gateway/observe/upstream_counters.hpp"
+#include "gateway/upstream/outage_log.hpp"
 #include "gateway/upstream/resolver.hpp"
 #include "policy/failover/failure.hpp"
 #include "policy/failover/freeze.hpp"
@@ -46,6 +47,8 @@ struct origin {
   mutable std::atomic<std::uint32_t> turn = 0;      // connections opened, to take addresses in turn
   mutable std::atomic<std::uint32_t> key_turn = 0;  // requests, to take keys in turn
   mutable policy::failover::freeze_watch freeze{{}};
+  mutable outage_log unreachable;    // no connection
+  mutable outage_log misconfigured;  // answers that say so
 
   // The next in turn of those that may be used, or of all that are out the one that is due first; null: none
   // is configured.

@@ -20,7 +20,7 @@ describe('openai errors', () => {
       ...config,
       auth: authFor(KEY, dir),
       limits: {body_bytes: 65536},
-      targets: [{name: 'embedded', engine: {...config.targets[0].engine, sequences: 1, queue: 1}}],
+      targets: [{name: 'embedded', engine: {...config.targets[0].engine, sequences: 1, queue: 14}}],
     }));
     client = new OpenAI({baseURL: weir.base, apiKey: KEY, maxRetries: 0});
   });
@@ -105,11 +105,18 @@ describe('openai errors', () => {
     ],
     [
       'full queue',
-      () => chat({n: 16, logit_bias: ENDLESS, max_tokens: 200}),
+      () => {
+        const over = new AbortController();
+        const body = {model: MODEL, messages: [CAPITAL], n: 15, logit_bias: ENDLESS, max_tokens: 200};
+        const both = [1, 2].map(() => client.chat.completions.create(body, {signal: over.signal}));
+        Promise.allSettled(both);
+        return Promise.race(both).finally(() => over.abort());
+      },
       OpenAI.InternalServerError,
       503,
       'overloaded',
     ],
+    ['more choices than fit at all', () => chat({n: 16}), OpenAI.BadRequestError, 400, null, 'n'],
     [
       'an error before a stream starts',
       () => chat({stream: true, temperature: 3}),

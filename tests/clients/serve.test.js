@@ -283,12 +283,22 @@ describe('command line', {timeout: 120_000}, () => {
     const strict = await command(...args, '--tolerance', '1e-12');
     assert.equal(strict.code, 1);
     assert.equal(JSON.parse(strict.out).passed, false);
+    const golden = path.join(dir, 'golden.json');
+    writeFileSync(golden, JSON.stringify({cases: [{prompt: [1, 2, 3], greedy: []}]}));
+    const nothing = await command('model', 'eval', '--model', model_dir, '--cases', golden);
+    assert.equal(nothing.code, 2);
+    assert.match(nothing.err, /nothing to compare/);
+    writeFileSync(golden, JSON.stringify({cases: [{prompt: [1, 2, 3], argmax: [0, 0, 0]}]}));
+    const other = await command('model', 'eval', '--model', model_dir, '--cases', golden);
+    assert.equal(other.code, 1);
+    assert.match(other.out, /logits not compared/);
+    assert.match(other.out, /argmax \d, the first in case 0/);
     for (const words of [['--help'], ['--version'], ['serve', '--help'], ['chat', '--help'], ['model', 'eval', '--help']]) {
       const {code, out} = await command(...words);
       assert.equal(code, 0, words.join(' '));
       assert.match(out, /weir|Weir|--/);
     }
-    for (const words of [[], ['nonsense'], ['serve'], ['chat', '--temperature', '9']])
+    for (const words of [[], ['nonsense'], ['serve'], ['chat', '--temperature', '9'], [...args, '--tolerance', 'nan'], ['model', 'bench', '--seconds', 'nan']])
       assert.equal((await command(...words)).code, 2, words.join(' '));
     rmSync(dir, {recursive: true});
   });

@@ -106,6 +106,7 @@ TEST_CASE("numbers out of range are refused", "[plan]") {
   const row rows[] = {
       {"no GPU", [](plan::plan_request& r) { r.gpus = 0; }},
       {"too many GPUs", [](plan::plan_request& r) { r.gpus = 4097; }},
+      {"GPUs that do not share the heads", [](plan::plan_request& r) { r.gpus = 7; }},
       {"no memory", [](plan::plan_request& r) { r.memory_bytes = 0; }},
       {"memory past all sense", [](plan::plan_request& r) { r.memory_bytes = INT64_MAX; }},
       {"negative runtime", [](plan::plan_request& r) { r.runtime_bytes = -1; }},

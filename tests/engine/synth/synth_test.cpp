@@ -111,6 +111,26 @@ TEST_CASE("the published configurations give the published sizes") {
   CHECK(static_cast<double>(size.bytes) == Approx(1'560'860'324'864.0 - 0.80e9).epsilon(2e-4));
 }
 
+TEST_CASE("a checkpoint that is given up leaves nothing behind") {
+  const tests::temporary_dir dir;
+  const auto config = small_config(dir.path(), {});
+  const auto out = dir.path() / "out";
+  std::int64_t done_bytes = 0;
+  synth::write_options how{.config_file = config, .out_dir = out, .shard_bytes = 40'000};
+  how.told = [&done_bytes](std::int64_t done, std::int64_t) { done_bytes = done; };
+  how.stopped = [&done_bytes] { return done_bytes > 60'000; };
+  const auto made = synth::write_checkpoint(how);
+  REQUIRE_FALSE(made);
+  CHECK(made.error().code == errc::stopped);
+  CHECK(done_bytes > 60'000);  // beyond the first shard
+  CHECK_FALSE(fs::exists(out));
+  fs::create_directory(out);  // somebody else's
+  CHECK_FALSE(synth::write_checkpoint(how));
+  CHECK(fs::is_empty(out));
+  how.stopped = nullptr;
+  CHECK(synth::write_checkpoint(how));
+}
+
 TEST_CASE("a written checkpoint loads, and holds what the same seed makes in memory") {
   for (const auto& spec : {tests::checkpoint_spec{}, tests::k3_spec()}) {
     INFO((spec.nested ? "nested" : "flat"));

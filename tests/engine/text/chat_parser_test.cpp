@@ -87,23 +87,20 @@ const row k_rows[] = {
      k_section + k_call + "functions.a:0" + k_arguments + "{}" + k_call + "functions.b:1" + k_arguments +
          "{}" + k_section_end + "x",
      "[0 functions.a:0 a]{0:{}}[1 functions.b:1 b]{1:{}}x"},
-    {"cut within the header", "x" + k_section + k_call + "functions.a",
-     "x" + k_section + k_call + "functions.a"},
-    {"cut after the section began", "x" + k_section, "x" + k_section},
-    {"no index", k_section + k_call + "functions.a" + k_arguments + "{}" + k_call_end + k_section_end,
-     k_section + k_call + "functions.a" + k_arguments + "{}"},
-    {"index no number", k_call + "functions.a:x" + k_arguments, k_call + "functions.a:x" + k_arguments},
-    {"no name", k_call + "functions.:0" + k_arguments, k_call + "functions.:0" + k_arguments},
-    {"blank in the name", k_call + "functions.a b:0" + k_arguments, k_call + "functions.a b:0" + k_arguments},
-    {"call end in the header", k_call + "functions.a:0" + k_call_end + "x",
-     k_call + "functions.a:0" + k_call_end + "x"},
-    {"text in the section", k_section + "hello" + k_section_end + " there", k_section + "hello there"},
+    {"cut within the header", "x" + k_section + k_call + "functions.a", "x"},
+    {"cut after the section began", "x" + k_section, "x"},
+    {"no index", k_section + k_call + "functions.a" + k_arguments + "{}" + k_call_end + k_section_end, "{}"},
+    {"index no number", k_call + "functions.a:x" + k_arguments, ""},
+    {"no name", k_call + "functions.:0" + k_arguments, ""},
+    {"blank in the name", k_call + "functions.a b:0" + k_arguments, ""},
+    {"call end in the header", k_call + "functions.a:0" + k_call_end + "x", "x"},
+    {"text in the section", k_section + "hello" + k_section_end + " there", "hello there"},
     {"empty section", "a" + k_section + k_section_end + "b", "ab"},
     {"stray ends", "a" + k_call_end + k_section_end + k_arguments + "b", "ab"},
     {"other special tokens", "a<|im_user|>b[BOS]c<|reserved_token_2053|>", "abc"},
-    {"other special token in a header", k_call + "functions.a:0<|im_user|>x", k_call + "functions.a:0x"},
+    {"other special token in a header", k_call + "functions.a:0<|im_user|>x", "x"},
     {"a very long header", k_call + std::string(300, 'n') + ":0" + k_arguments + "{}",
-     k_call + std::string(300, 'n') + ":0{}"},
+     std::string(300, 'n') + ":0{}"},
 };
 
 TEST_CASE("tokens to content and tool calls") {
@@ -113,6 +110,26 @@ TEST_CASE("tokens to content and tool calls") {
     CHECK(parsed(r.markup, &has_calls) == r.transcript);
     CHECK(has_calls ==
           (r.transcript.find('[') < r.transcript.find(']') && r.transcript.find("[0 ") != std::string::npos));
+  }
+}
+
+TEST_CASE("no cut of an answer shows markup") {
+  const std::string calls = k_section + k_call + "functions.a:0" + k_arguments + "{\"x\": 1}" + k_call_end +
+                            k_call + "functions.b:1" + k_arguments + "{}" + k_call_end + k_section_end;
+  const auto format = *chat_format::detect(weir_tiny());
+  const auto tokens = encoded_with_specials(*weir_tiny(), "Hm." + calls);
+  for (std::size_t count = 3; count <= tokens.size(); ++count) {
+    const auto parser = format->make_parser(true);
+    std::string content;
+    const auto take = [&content](const std::vector<chat_delta>& deltas) {
+      for (const auto& d : deltas) {
+        if (const auto* text = std::get_if<content_delta>(&d)) content += text->text;
+      }
+    };
+    for (std::size_t i = 0; i < count; ++i) take(parser->push(tokens[i]));
+    take(parser->finish());
+    INFO(count << " tokens");
+    CHECK(std::string("Hm.").starts_with(content));
   }
 }
 

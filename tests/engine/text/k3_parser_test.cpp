@@ -1,4 +1,4 @@
-// Kimi-K3's answers: channels to reasoning and content, calls to JSON arguments; what is malformed stays
+// Kimi-K3's answers: channels to reasoning and content, calls to JSON arguments; what is malformed is no
 // text.
 #include <simdjson.h>
 #include <catch2/catch.hpp>
@@ -61,23 +61,21 @@ TEST_CASE("channels of an answer", "[k3_parser]") {
        "Hm.", "Yes."},
       {"response opened within the thought", "Hm.(o)response(s)Yes.", true, "Hm.", "Yes."},
       {"text between channels", k_thought + "Oh.(o)response(s)Yes.", true, "Hm.", "Oh.Yes."},
-      {"an unknown tag", "a(o)thought(s)b(c)thought(s)c", true,
-       "a<|open|>thought<|sep|>b<|close|>thought<|sep|>c", ""},
-      {"a tag that is cut", k_thought + "(o)resp", true, "Hm.", "<|open|>resp"},
-      {"a tag within a tag", k_thought + "(o)resp(o)response(s)Yes.", true, "Hm.", "<|open|>respYes."},
+      {"an unknown tag", "a(o)thought(s)b(c)thought(s)c", true, "abc", ""},
+      {"a tag that is cut", k_thought + "(o)resp", true, "Hm.", ""},
+      {"a tag within a tag", k_thought + "(o)resp(o)response(s)Yes.", true, "Hm.", "Yes."},
       {"a stray separator", "a(s)b", true, "ab", ""},
       {"another special token", k_thought + "(o)response(s)a[EOS]b", true, "Hm.", "ab"},
       {"a very long tag", k_thought + "(o)" + std::string(1100, 'x'), true, "Hm.", nullptr},
-      {"the wrong channel closed", "a(c)response(s)b", true, "a<|close|>response<|sep|>b", ""},
-      {"call outside of tools, in the thought", "a(o)call tool=\"f\"(s)b", true,
-       "a<|open|>call tool=\"f\"<|sep|>b", ""},
+      {"the wrong channel closed", "a(c)response(s)b", true, "ab", ""},
+      {"call outside of tools, in the thought", "a(o)call tool=\"f\"(s)b", true, "ab", ""},
   };
   for (const row& r : rows) {
     INFO(r.name);
     const auto answer = parsed(r.markup, r.thinking);
     CHECK(answer.reasoning == r.reasoning);
     if (r.content != nullptr) CHECK(answer.content == r.content);
-    if (r.content == nullptr) CHECK(answer.content == "<|open|>" + std::string(1100, 'x'));
+    if (r.content == nullptr) CHECK(answer.content == std::string(1100, 'x'));
     CHECK_FALSE(answer.has_calls);
   }
 }
@@ -141,6 +139,11 @@ const call_row k_call_rows[] = {
      {"f"},
      {R"({"a": "x)"},
      false},
+    {"cut within a tag",
+     "(o)call tool=\"f\" index=\"1\"(s)(o)argument key=\"a\" type=\"string\"(s)x(c)argum",
+     {"f"},
+     {R"({"a": "x)"},
+     false},
     {"cut within a number",
      "(o)call tool=\"f\" index=\"1\"(s)(o)argument key=\"a\" type=\"number\"(s)12",
      {"f"},
@@ -169,14 +172,14 @@ TEST_CASE("calls of an answer", "[k3_parser]") {
   }
 }
 
-TEST_CASE("calls that are none stay text", "[k3_parser]") {
+TEST_CASE("calls that are none leave what stands in them", "[k3_parser]") {
   for (const std::string tag : {"call", "call tool=\"\"", "call tool=f", "call tool=\"f", "call  tool=\"f\"",
                                 "call tool=\"f\"index=\"1\"", "Call tool=\"f\""}) {
     INFO(tag);
     const auto answer = parsed(k_thought + "(o)tools(s)(o)" + tag + "(s)x(c)call(s)(c)tools(s)");
     CHECK(answer.calls.empty());
     CHECK_FALSE(answer.has_calls);
-    CHECK(answer.content.starts_with("<|open|>" + tag + "<|sep|>x"));
+    CHECK(answer.content == "x");
   }
 }
 

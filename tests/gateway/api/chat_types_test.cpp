@@ -111,6 +111,24 @@ TEST_CASE("chat: what is required is named") {
   }
 }
 
+TEST_CASE("chat: members of vLLM's are taken in range or refused by name") {
+  const std::string begin = R"({"model":"m","messages":[{"role":"user","content":"Hi"}],"max_tokens":9,)";
+  for (const auto& [members, param] :
+       {std::pair<std::string, std::string>{R"("repetition_penalty":1.1)", "repetition_penalty"},
+        {R"("repetition_penalty":"x")", "repetition_penalty"},
+        {R"("min_tokens":-1)", "min_tokens"},
+        {R"("min_tokens":10)", "min_tokens"},
+        {R"("min_tokens":1.5)", "min_tokens"},
+        {R"("ignore_eos":1)", "ignore_eos"}}) {
+    INFO(members);
+    const auto parsed = parse_chat_request(begin + members + "}");
+    REQUIRE_FALSE(parsed.has_value());
+    CHECK(parsed.error().code == errc::bad_request);
+    CHECK(parsed.error().param == param);
+  }
+  CHECK(parse_chat_request(begin + R"("repetition_penalty":1.0,"min_tokens":9,"ignore_eos":false})"));
+}
+
 TEST_CASE("chat: values arrive") {
   const auto parsed = parse_chat_request(R"({"model":"tiny","messages":[
       {"role":"developer","content":"rules"},
@@ -121,6 +139,7 @@ TEST_CASE("chat: values arrive") {
       "tools":[{"type":"function", "function":{"name":"f", "z":1, "a":2}}],
       "stream":true,"stream_options":{"include_usage":true},"n":2,"max_tokens":9,"max_completion_tokens":7,
       "temperature":0.5,"top_p":0.25,"top_k":3,"min_p":0.125,"presence_penalty":-2,"frequency_penalty":2,
+      "ignore_eos":true,"min_tokens":2,"repetition_penalty":1,
       "seed":-5,"logit_bias":{"12":-1.5},"stop":["x","y"],"logprobs":true,"top_logprobs":4,
       "weir_checkpoint_at":[64,7]})");
   REQUIRE(parsed.has_value());
@@ -133,6 +152,8 @@ TEST_CASE("chat: values arrive") {
   CHECK(o.top_p == 0.25F);
   CHECK(o.top_k == 3);
   CHECK(o.min_p == 0.125F);
+  CHECK(o.ignore_eos);
+  CHECK(o.min_tokens == 2);
   CHECK(o.presence_penalty == -2.0F);
   CHECK(o.frequency_penalty == 2.0F);
   CHECK(o.seed == -5);

@@ -103,6 +103,24 @@ TEST_CASE("replies that are no chat completion are the target's fault") {
   CHECK(count_tokens_json(7) == R"({"input_tokens":7})");
 }
 
+TEST_CASE("a tool call that the limit cut is left out, and what came before it stays") {
+  const std::string whole = R"({"id":"a","function":{"name":"f","arguments":"{\"x\":1}"}})";
+  for (const char* cut : {
+           R"({"id":"b","function":{"name":"g","arguments":"{\"city\": \"Nai"}})",
+           R"({"id":"b","function":{"name":"g","arguments":""}})",
+           R"({"id":"b","function":{}})",
+           R"({"id":"b"})",
+       }) {
+    INFO(cut);
+    const auto out = to_messages_reply(R"({"choices":[{"message":{"content":"Let me see.","tool_calls":[)" +
+                                           whole + "," + cut + R"(]},"finish_reason":"length"}]})",
+                                       {"msg_1", "m"});
+    REQUIRE(out.has_value());
+    CHECK(out->body.find(R"("content":[{"type":"text","text":"Let me see."},{"type":"tool_use","id":"a",)"
+                         R"("name":"f","input":{"x":1}}],"stop_reason":"max_tokens")") != std::string::npos);
+  }
+}
+
 TEST_CASE("a chat stream comes back from message events as it was") {
   const std::string head =
       R"(data: {"id":"c","object":"chat.completion.chunk","created":5,"model":"m","choices":[{"index":0,)"

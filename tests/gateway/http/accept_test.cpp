@@ -113,6 +113,32 @@ TEST_CASE("clients that take every connection do not shut out the admin listener
   CHECK(status_at(later) == 200);
 }
 
+TEST_CASE("over the cap every client reads its 503, also behind many that only wait") {
+  echo_dispatcher handler;
+  server edge({.thread_count = 1, .connections_max = 1}, [](std::string_view) {});
+  listen_spec spec;
+  spec.handler = &handler;
+  const auto api = edge.listen(spec);
+  REQUIRE(api);
+  edge.start();
+  raw_client holder(api->port);
+  holder.send(k_get);
+  REQUIRE(holder.read_response()->status == 200);
+  std::vector<std::unique_ptr<raw_client>> silent;
+  for (std::size_t i = 0; i < k_refusals_max + 16; ++i) {
+    silent.push_back(std::make_unique<raw_client>(api->port));
+    CHECK(silent.back()->read_response()->status == 503);
+  }
+  for (int i = 0; i < 100; ++i) {
+    raw_client client(api->port);
+    client.send(k_get);
+    const auto response = client.read_response();
+    REQUIRE(response);
+    CHECK(response->status == 503);
+  }
+  CHECK(edge.counters().refused == k_refusals_max + 116);
+}
+
 TEST_CASE("an address that cannot be bound is an error that names it") {
   server edge({}, [](std::string_view) {});
   echo_dispatcher handler;

@@ -43,5 +43,25 @@ TEST_CASE("a client's hints come behind the gateway's, as far as there is room")
   CHECK(full.back() == 9);
 }
 
+TEST_CASE("an answer's form binds it, and else its least length") {
+  constexpr std::int32_t k_vocabulary = 100;
+  CHECK(bound_of({}, nullptr, k_vocabulary) == nullptr);
+  api::generation_options least;
+  least.min_tokens = 2;
+  api::generation_options endless;
+  endless.ignore_eos = true;
+  for (const auto* options : {&least, &endless}) {
+    const auto bound = bound_of(*options, nullptr, k_vocabulary);
+    REQUIRE(bound);
+    CHECK(bound_of(*options, bound, k_vocabulary) == bound);  // as any other form
+    const auto matcher = bound->start();
+    for (int i = 0; i < 1000; ++i) {
+      CHECK(matcher->is_complete() == (options == &least && i >= 2));
+      CHECK(matcher->accept(1));
+    }
+    CHECK(matcher->is_complete() == (options == &least));
+  }
+}
+
 }  // namespace
 }  // namespace weir::gateway::upstream

@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "gateway/task_group.hpp"
+#include "gateway/upstream/engine_members.hpp"
 #include "gateway/upstream/loaded_model.hpp"
 
 namespace weir::gateway::upstream {
@@ -131,6 +132,40 @@ TEST_CASE("markup becomes a tool call") {
   CHECK(out.choices[0].arguments == R"({"city": "Oslo"})");
   CHECK(out.choices[0].content.empty());
   CHECK(out.choices[0].finish == api::finish_kind::tool_calls);
+}
+
+TEST_CASE("min_tokens puts the answer's end off, and ignore_eos does for good") {
+  const auto ask = [](const api::generation_options& options) {
+    auto request = request_for("What is the capital of Kenya?", 20);
+    request.constraint = bound_of(options, nullptr, model().engine->info().vocab_size);
+    std::vector<engine::generate_request> requests;
+    requests.push_back(std::move(request));
+    return generate(std::move(requests));
+  };
+  api::generation_options options;
+  options.min_tokens = 12;
+  const auto later = ask(options);
+  CHECK(later.completion_tokens > 12);  // the end's token counts
+  CHECK(later.choices[0].content.starts_with("The capital of Kenya is Nairobi."));
+  options.ignore_eos = true;
+  const auto never = ask(options);
+  CHECK(never.completion_tokens == 20);
+  CHECK(never.choices[0].finish == api::finish_kind::length);
+}
+
+TEST_CASE("a limit within a tool call shows no markup, and stop strings see none") {
+  const std::string question = "What is the weather in Oslo?";
+  for (std::int32_t count = 1; count <= 16; ++count) {
+    for (const char* stop : {"nowhere", "functions", "<|tool"}) {
+      INFO(count << " tokens, stop " << stop);
+      const auto out = generate({request_for(question, count, k_weather_tool)}, {stop});
+      CHECK(out.choices[0].content.empty());
+      CHECK(out.choices[0].finish == api::finish_kind::length);
+    }
+  }
+  const auto whole = generate({request_for(question, 64, k_weather_tool)}, {"functions", "weather"});
+  CHECK(whole.choices[0].call_name == "get_weather");
+  CHECK(whole.choices[0].finish == api::finish_kind::tool_calls);
 }
 
 TEST_CASE("prompt tokens from the cache are told once per prompt") {
