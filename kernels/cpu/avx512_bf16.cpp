@@ -115,7 +115,8 @@ WEIR_AVX512 void prepare_bf16(const float* x, std::int64_t depth, std::byte* row
   const std::int64_t end = (depth + k_step - 1) / k_step * k_step;
   for (std::int64_t k = 0; k < end; k += lanes) {
     const std::int64_t left = depth - k;
-    const __mmask16 mask = left >= lanes ? 0xFFFF : left > 0 ? static_cast<__mmask16>((1U << left) - 1) : 0;
+    const std::uint32_t there = left >= lanes ? 0xFFFFU : left > 0 ? (1U << left) - 1 : 0U;
+    const auto mask = static_cast<__mmask16>(there);
     const __m256bh narrow = _mm512_cvtneps_pbh(_mm512_maskz_loadu_ps(mask, x + k));
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + k), reinterpret_cast<__m256i>(narrow));
   }

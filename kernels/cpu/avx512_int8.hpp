@@ -55,7 +55,7 @@ WEIR_AVX512_INLINE __m512i quarter_sums(__m512i a, __m512i b, __m512i c, __m512i
 }
 
 constexpr __mmask16 first_lanes(std::int64_t count) {
-  return static_cast<__mmask16>(count >= 16 ? 0xFFFF : (1 << count) - 1);
+  return static_cast<__mmask16>(count >= 16 ? 0xFFFFU : (1U << count) - 1);
 }
 
 // As e8m0_to_float.
