@@ -15,6 +15,7 @@ std::size_t bf16_row_bytes(std::int64_t depth) {
 #if defined(__x86_64__)
 
 #define WEIR_AVX512 __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")))
+#define WEIR_AVX512_INLINE WEIR_AVX512 __attribute__((always_inline)) inline
 
 namespace {
 
@@ -22,16 +23,16 @@ constexpr int k_streamed_rows = 2;   // up to which a tile reads column after co
 constexpr std::int64_t k_step = 32;  // bf16 of one vector
 constexpr int k_tile_rows = 6;       // 24 sums, the weights of four columns and a row's values: 29 registers
 
-WEIR_AVX512 inline __m512bh load(const std::uint16_t* p) {
+WEIR_AVX512_INLINE __m512bh load(const std::uint16_t* p) {
   return reinterpret_cast<__m512bh>(_mm512_loadu_si512(p));
 }
 
-WEIR_AVX512 inline __m512bh load_some(const std::uint16_t* p, std::int64_t count) {
+WEIR_AVX512_INLINE __m512bh load_some(const std::uint16_t* p, std::int64_t count) {
   return reinterpret_cast<__m512bh>(_mm512_maskz_loadu_epi16((__mmask32{1} << count) - 1, p));
 }
 
 // The totals of four vectors, in order.
-WEIR_AVX512 inline __m128 totals(__m512 a, __m512 b, __m512 c, __m512 d) {
+WEIR_AVX512_INLINE __m128 totals(__m512 a, __m512 b, __m512 c, __m512 d) {
   const __m512 ab = _mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b));
   const __m512 cd = _mm512_add_ps(_mm512_unpacklo_ps(c, d), _mm512_unpackhi_ps(c, d));
   const __m512 all = _mm512_add_ps(_mm512_shuffle_ps(ab, cd, 0x44), _mm512_shuffle_ps(ab, cd, 0xEE));
@@ -40,7 +41,7 @@ WEIR_AVX512 inline __m128 totals(__m512 a, __m512 b, __m512 c, __m512 d) {
 }
 
 template <int Rows, int Cols>
-WEIR_AVX512 inline void add_step(const std::uint16_t* a, std::int64_t row_halves,
+WEIR_AVX512_INLINE void add_step(const std::uint16_t* a, std::int64_t row_halves,
                                  const __m512bh (&right)[Cols], __m512 (&sum)[Rows][Cols]) {
 #pragma GCC unroll 8
   for (int r = 0; r < Rows; ++r) {
@@ -52,7 +53,7 @@ WEIR_AVX512 inline void add_step(const std::uint16_t* a, std::int64_t row_halves
 
 // One pass along the depth.
 template <int Rows, int Cols>
-WEIR_AVX512 inline void add_columns(const tile_place& t, const std::uint16_t* b, __m512 (&sum)[Rows][Cols]) {
+WEIR_AVX512_INLINE void add_columns(const tile_place& t, const std::uint16_t* b, __m512 (&sum)[Rows][Cols]) {
   const auto* a = reinterpret_cast<const std::uint16_t*>(t.rows);
   const auto row_halves = static_cast<std::int64_t>(t.row_bytes / sizeof(std::uint16_t));
   const auto* ahead = reinterpret_cast<const std::uint16_t*>(t.ahead);
@@ -114,7 +115,8 @@ WEIR_AVX512 void prepare_bf16(const float* x, std::int64_t depth, std::byte* row
   const std::int64_t end = (depth + k_step - 1) / k_step * k_step;
   for (std::int64_t k = 0; k < end; k += lanes) {
     const std::int64_t left = depth - k;
-    const __mmask16 mask = left >= lanes ? 0xFFFF : left > 0 ? static_cast<__mmask16>((1U << left) - 1) : 0;
+    const std::uint32_t there = left >= lanes ? 0xFFFFU : left > 0 ? (1U << left) - 1 : 0U;
+    const auto mask = static_cast<__mmask16>(there);
     const __m256bh narrow = _mm512_cvtneps_pbh(_mm512_maskz_loadu_ps(mask, x + k));
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + k), reinterpret_cast<__m256i>(narrow));
   }

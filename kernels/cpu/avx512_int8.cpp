@@ -22,13 +22,13 @@ namespace {
 using column_function = void (*)(const product_range&, std::int64_t column);
 
 // Codes of 16 values; adds their sum to `sum`.
-WEIR_AVX512 inline __m128i quantise(__m512 values, __m512 inverse, __m512i& sum) {
+WEIR_AVX512_INLINE __m128i quantise(__m512 values, __m512 inverse, __m512i& sum) {
   const __m512i codes = _mm512_cvtps_epi32(_mm512_mul_ps(values, inverse));
   sum = _mm512_add_epi32(sum, codes);
   return _mm512_cvtepi32_epi8(codes);
 }
 
-WEIR_AVX512 inline std::uint32_t largest_lane(__m512i v) {
+WEIR_AVX512_INLINE std::uint32_t largest_lane(__m512i v) {
   __m256i half = _mm256_max_epu32(_mm512_castsi512_si256(v), _mm512_extracti64x4_epi64(v, 1));
   __m128i most = _mm_max_epu32(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1));
   most = _mm_max_epu32(most, _mm_shuffle_epi32(most, 0x4E));
@@ -36,7 +36,7 @@ WEIR_AVX512 inline std::uint32_t largest_lane(__m512i v) {
   return static_cast<std::uint32_t>(_mm_cvtsi128_si32(most));
 }
 
-WEIR_AVX512 inline std::int32_t sum_of_lanes(__m512i v) {
+WEIR_AVX512_INLINE std::int32_t sum_of_lanes(__m512i v) {
   const __m256i half = _mm256_add_epi32(_mm512_castsi512_si256(v), _mm512_extracti64x4_epi64(v, 1));
   __m128i all = _mm_add_epi32(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1));
   all = _mm_add_epi32(all, _mm_shuffle_epi32(all, 0x4E));
@@ -46,7 +46,7 @@ WEIR_AVX512 inline std::int32_t sum_of_lanes(__m512i v) {
 
 // The group's codes in order, at most 64 of them; returns their sum, and the largest magnitude in `peak`.
 template <class Format>
-WEIR_AVX512 inline std::int32_t quantise_group(const float* x, std::int8_t* codes, float& peak) {
+WEIR_AVX512_INLINE std::int32_t quantise_group(const float* x, std::int8_t* codes, float& peak) {
   constexpr int vectors = Format::group / 16;
   const __m512i magnitude = _mm512_set1_epi32(0x7FFFFFFF);
   __m512 values[vectors];
@@ -69,7 +69,7 @@ WEIR_AVX512 inline std::int32_t quantise_group(const float* x, std::int8_t* code
 }
 
 // Even codes to the one place, odd ones to the other.
-WEIR_AVX512 inline void part_codes(const std::int8_t* codes, std::int8_t* even, std::int8_t* odd) {
+WEIR_AVX512_INLINE void part_codes(const std::int8_t* codes, std::int8_t* even, std::int8_t* odd) {
   const __m256i order =
       _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15));
   const __m256i all = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(codes));
@@ -106,15 +106,16 @@ WEIR_AVX512 void prepare(const float* x, std::int64_t depth, std::byte* row) {
 }
 
 // Column by column: the weights of a row of groups against a few rows.
-template <int Rows>
-WEIR_AVX512 inline void int8_quad(const product_range& p, const quantised_layout<int8_format>& at,
+template <int Count, int Rows>
+WEIR_AVX512_INLINE void int8_quad(const product_range& p, const quantised_layout<int8_format>& at,
                                   const std::byte* weights, const float* factors, std::int64_t g,
-                                  std::int64_t count, __m128 (&total)[Rows]) {
+                                  __m128 (&total)[Rows]) {
   unpacked<int8_format> w[4];
-  for (int i = 0; i < 4; ++i) {
-    if (i < count) w[i].load(weights + (g + i) * k_int8_group, k_int8_group);
+#pragma GCC unroll 4
+  for (int i = 0; i < Count; ++i) {
+    w[i].load(weights + (g + i) * k_int8_group, k_int8_group);
   }
-  const __m128 scale = _mm_maskz_loadu_ps(static_cast<__mmask8>((1 << count) - 1), factors + g);
+  const __m128 scale = _mm_maskz_loadu_ps(static_cast<__mmask8>((1 << Count) - 1), factors + g);
 #pragma GCC unroll 4
   for (int r = 0; r < Rows; ++r) {
     const std::byte* row = p.rows + static_cast<std::size_t>(r) * p.row_bytes;
@@ -122,7 +123,7 @@ WEIR_AVX512 inline void int8_quad(const product_range& p, const quantised_layout
 #pragma GCC unroll 4
     for (int i = 0; i < 4; ++i) {
       const __m512i zero = _mm512_setzero_si512();
-      sum[i] = i < count ? _mm512_dpbusd_epi32(zero, w[i].vectors[0],
+      sum[i] = i < Count ? _mm512_dpbusd_epi32(zero, w[i].vectors[0],
                                                _mm512_loadu_si512(row + (g + i) * k_int8_group))
                          : zero;
     }
@@ -147,8 +148,10 @@ WEIR_AVX512 void int8_column(const product_range& p, std::int64_t column) {
   __m128 total[Rows];
   for (auto& t : total) t = _mm_setzero_ps();
   std::int64_t g = 0;
-  for (; g + 4 <= groups; g += 4) int8_quad<Rows>(p, at, weights, factors, g, 4, total);
-  if (g < groups) int8_quad<Rows>(p, at, weights, factors, g, groups - g, total);
+  for (; g + 4 <= groups; g += 4) int8_quad<4>(p, at, weights, factors, g, total);
+  if (groups - g == 3) int8_quad<3>(p, at, weights, factors, g, total);
+  if (groups - g == 2) int8_quad<2>(p, at, weights, factors, g, total);
+  if (groups - g == 1) int8_quad<1>(p, at, weights, factors, g, total);
   for (int r = 0; r < Rows; ++r) {
     const __m128 pairs = _mm_add_ps(total[r], _mm_shuffle_ps(total[r], total[r], 0xB1));
     p.c[r * p.c_stride + column] = _mm_cvtss_f32(_mm_add_ps(pairs, _mm_movehl_ps(pairs, pairs)));
@@ -156,7 +159,7 @@ WEIR_AVX512 void int8_column(const product_range& p, std::int64_t column) {
 }
 
 // Scales of sixteen groups, fewer at a row's end, in the order of a prepared row.
-WEIR_AVX512 inline __m512 scales_of(const std::uint8_t* exponents, std::int64_t count) {
+WEIR_AVX512_INLINE __m512 scales_of(const std::uint8_t* exponents, std::int64_t count) {
   const __m128i order = _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
   return e8m0_scales(_mm_shuffle_epi8(_mm_maskz_loadu_epi8(first_lanes(count), exponents), order));
 }

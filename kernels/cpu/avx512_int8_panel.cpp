@@ -17,7 +17,7 @@ constexpr std::int64_t k_fours = 16;  // fours of bytes in a vector
 constexpr std::int64_t k_square = k_fours * k_vector_bytes;
 
 // Sixteen vectors of sixteen 32-bit values on their side.
-WEIR_AVX512 inline void transpose(__m512i (&v)[16], std::byte* to) {
+WEIR_AVX512_INLINE void transpose(__m512i (&v)[16], std::byte* to) {
   __m512i t[16];
 #pragma GCC unroll 8
   for (int i = 0; i < 16; i += 2) {
@@ -58,7 +58,7 @@ struct panel {
 };
 
 // Scales of the first `count` of sixteen groups.
-WEIR_AVX512 inline __m512i scales_at(const matrix& b, std::int64_t index, std::int64_t count) {
+WEIR_AVX512_INLINE __m512i scales_at(const matrix& b, std::int64_t index, std::int64_t count) {
   const __mmask16 there = first_lanes(count);
   if (b.type == dtype::int8) return _mm512_castps_si512(_mm512_maskz_loadu_ps(there, b.factors() + index));
   return _mm512_castps_si512(e8m0_scales(_mm_maskz_loadu_epi8(there, b.exponents() + index)));
@@ -96,7 +96,7 @@ WEIR_AVX512 void fill(const panel<Format>& to, const product_range& p, std::int6
 
 // Adds one group's products. Its fours lie together in a vector, or half of them in each of two.
 template <class Format, int Rows>
-WEIR_AVX512 inline void add_group(const product_range& p, const panel<Format>& w,
+WEIR_AVX512_INLINE void add_group(const product_range& p, const panel<Format>& w,
                                   const quantised_layout<Format>& at, const std::byte* rows, std::int64_t g,
                                   __m512 (&total)[Rows]) {
   constexpr bool whole = Format::group == k_int8_group;
@@ -133,7 +133,7 @@ WEIR_AVX512 inline void add_group(const product_range& p, const panel<Format>& w
 
 // Each partial sum by itself, in the order that single rows are added up in.
 template <class Format>
-WEIR_AVX512 inline __m512 add_up(const __m512 (*parts)[k_panel_rows], int r) {
+WEIR_AVX512_INLINE __m512 add_up(const __m512 (*parts)[k_panel_rows], int r) {
   if constexpr (Format::parts == 4) {
     return _mm512_add_ps(_mm512_add_ps(parts[0][r], parts[1][r]), _mm512_add_ps(parts[2][r], parts[3][r]));
   } else {

@@ -19,7 +19,7 @@ constexpr int k_tile_rows = 2;  // 16 registers
 constexpr int k_tile_rows = 5;  // 32 registers: 20 sums, the weights of four columns, one value
 #endif
 
-constexpr int k_streamed_rows = 2;  // up to which a tile reads column after column
+constexpr int k_streamed_rows = 1;  // up to which a tile reads column after column
 
 // What a step along the depth reads of a column and how it becomes vectors of floats: `parts` of them.
 template <class W>
@@ -83,30 +83,33 @@ HWY_INLINE void add_step(const float* a, std::int64_t row_floats, const typename
   }
 }
 
-// One pass along the depth.
+// One pass along the depth. The sums stay in registers only while nothing else sees them.
 template <int Rows, int Cols, class Weights>
-HWY_INLINE void add_columns(const tile_place& t, const typename Weights::stored* b, vec (&sum)[Rows][Cols]) {
+HWY_INLINE void multiply(const tile_place& t, std::int64_t first) {
   using W = typename Weights::stored;
   const std::int64_t step = lane_count() * Weights::parts;
   const float* a = reinterpret_cast<const float*>(t.rows);
   const auto row_floats = static_cast<std::int64_t>(t.row_bytes / sizeof(float));
+  const W* b = reinterpret_cast<const W*>(t.weights) + first * t.depth;
   const W* ahead = reinterpret_cast<const W*>(t.ahead);
+  vec sum[Rows][Cols];
   HWY_UNROLL(8)
   for (int r = 0; r < Rows; ++r) {
     HWY_UNROLL(4)
     for (int n = 0; n < Cols; ++n) sum[r][n] = hn::Zero(floats());
   }
-  typename Weights::raw right[Cols];
   std::int64_t k = 0;
   for (; k + step <= t.depth; k += step) {
-    HWY_UNROLL(4)
-    for (int n = 0; n < Cols; ++n) right[n] = Weights::load(b + n * t.depth + k);
-    add_step<Rows, Cols, Weights>(a + k, row_floats, right, sum);
     if constexpr (Cols > 1) {
       for (int n = 0; n < t.ahead_columns; ++n) fetch(ahead + n * t.depth + k);
     }
+    typename Weights::raw right[Cols];
+    HWY_UNROLL(4)
+    for (int n = 0; n < Cols; ++n) right[n] = Weights::load(b + n * t.depth + k);
+    add_step<Rows, Cols, Weights>(a + k, row_floats, right, sum);
   }
   if (k < t.depth) {
+    typename Weights::raw right[Cols];
     HWY_UNROLL(4)
     for (int n = 0; n < Cols; ++n) {
       W end[2 * hn::MaxLanes(floats())] = {};
@@ -115,27 +118,19 @@ HWY_INLINE void add_columns(const tile_place& t, const typename Weights::stored*
     }
     add_step<Rows, Cols, Weights>(a + k, row_floats, right, sum);
   }
+  HWY_UNROLL(8)
+  for (int r = 0; r < Rows; ++r) {
+    HWY_UNROLL(4)
+    for (int n = 0; n < Cols; ++n) t.c[r * t.c_stride + first + n] = sum_lanes(sum[r][n]);
+  }
 }
 
 template <int Rows, int Cols, class Weights>
 HWY_NOINLINE void tile(const tile_place& t) {
-  const auto* b = reinterpret_cast<const typename Weights::stored*>(t.weights);
-  vec sum[Rows][Cols];
   if constexpr (Rows <= k_streamed_rows) {
-    HWY_UNROLL(4)
-    for (int n = 0; n < Cols; ++n) {
-      vec one[Rows][1];
-      add_columns<Rows, 1, Weights>(t, b + n * t.depth, one);
-      HWY_UNROLL(8)
-      for (int r = 0; r < Rows; ++r) sum[r][n] = one[r][0];
-    }
+    for (int n = 0; n < Cols; ++n) multiply<Rows, 1, Weights>(t, n);
   } else {
-    add_columns<Rows, Cols, Weights>(t, b, sum);
-  }
-  HWY_UNROLL(8)
-  for (int r = 0; r < Rows; ++r) {
-    HWY_UNROLL(4)
-    for (int n = 0; n < Cols; ++n) t.c[r * t.c_stride + n] = sum_lanes(sum[r][n]);
+    multiply<Rows, Cols, Weights>(t, 0);
   }
 }
 

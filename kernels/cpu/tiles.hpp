@@ -1,10 +1,11 @@
 // The walk over tiles that every product shares: columns in groups of four, for each of them all rows in
 // tiles of nearly equal height.
 //
-// Weights come from memory in one of two ways, whichever is faster. For one or two rows a tile reads column
-// after column: one long run of addresses over all groups, which the processor's own prefetching follows at
-// the speed of the memory. With more rows the columns of a group are read together, so that a row's values
-// serve all of them, and the next group is fetched ahead meanwhile, evenly over the tiles of rows.
+// Weights come from memory in one of two ways, whichever is faster. For one row, or two where the sums cost
+// little, a tile reads column after column: one long run of addresses over all groups, which the processor's
+// own prefetching follows at the speed of the memory. With more rows the columns of a group are read
+// together, so that a row's values serve all of them, and the next group is fetched ahead meanwhile, evenly
+// over the tiles of rows.
 #pragma once
 
 #include <cstddef>
@@ -31,8 +32,9 @@ struct tile_place {
   int ahead_columns;
 };
 
-// Into the second-level cache. The address need not exist.
-inline void fetch(const void* place) {
+// Into the second-level cache. The address need not exist. Always inlined: a call that only does this is
+// removed as one without effect.
+__attribute__((always_inline)) inline void fetch(const void* place) {
   __builtin_prefetch(place, 0, 2);
 }
 
