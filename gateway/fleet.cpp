@@ -24,30 +24,6 @@ using replica_map = std::map<std::string, http_replica, std::less<>>;
 // Names of targets may still be unknown when the first requests come, but not for want of waiting a little.
 constexpr std::chrono::seconds k_first_lookup_wait{2};
 
-upstream::engine_upstream_config to_engine_config(const config::target_config& target) {
-  upstream::engine_upstream_config out;
-  out.name = target.name;
-  out.engine.model_dir = target.engine.model_dir;
-  out.engine.backend =
-      target.engine.backend == "reference" ? engine::backend_kind::reference : engine::backend_kind::cpu;
-  out.engine.weights = *engine::weight_format_of(target.engine.weights);
-  out.engine.activations = *engine::activation_format_of(target.engine.activations);
-  out.engine.compute_threads = static_cast<std::int32_t>(target.engine.threads);
-  out.engine.sequences_max = static_cast<std::int32_t>(target.engine.sequences);
-  out.engine.queue_max = static_cast<std::int32_t>(target.engine.queue);
-  out.engine.kv_bytes = target.engine.kv_bytes;
-  out.engine.memory_bytes = target.engine.memory_bytes;
-  out.engine.decode_stretch = target.engine.decode_stretch;
-  out.engine.step_tokens_max = static_cast<std::int32_t>(target.engine.step_tokens);
-  out.engine.prefix_cache.enabled = target.engine.prefix_cache;
-  out.engine.prefix_cache.unit_tokens = static_cast<std::int32_t>(target.engine.unit_tokens);
-  out.engine.prefix_cache.spacing_tokens = static_cast<std::int32_t>(target.engine.spacing_tokens);
-  out.engine.on_fault = [name = target.name](const std::string& what) {
-    spdlog::error("target '{}': {}", name, what);
-  };
-  return out;
-}
-
 embedded_engine take_over(const config::target_config& target, const snapshot* previous) {
   if (previous == nullptr) return {};
   for (const auto& old : previous->config.targets) {

@@ -47,6 +47,30 @@ std::shared_ptr<policy::failover::share_budget> take_over_hedges(const config::f
                                      .window_ns = k_hedge_window_ns});
 }
 
+upstream::engine_upstream_config to_engine_config(const config::target_config& target) {
+  upstream::engine_upstream_config out;
+  out.name = target.name;
+  out.engine.model_dir = target.engine.model_dir;
+  out.engine.backend =
+      target.engine.backend == "reference" ? engine::backend_kind::reference : engine::backend_kind::cpu;
+  out.engine.weights = *engine::weight_format_of(target.engine.weights);
+  out.engine.activations = *engine::activation_format_of(target.engine.activations);
+  out.engine.compute_threads = static_cast<std::int32_t>(target.engine.threads);
+  out.engine.sequences_max = static_cast<std::int32_t>(target.engine.sequences);
+  out.engine.queue_max = static_cast<std::int32_t>(target.engine.queue);
+  out.engine.kv_bytes = target.engine.kv_bytes;
+  out.engine.memory_bytes = target.engine.memory_bytes;
+  out.engine.decode_stretch = target.engine.decode_stretch;
+  out.engine.step_tokens_max = static_cast<std::int32_t>(target.engine.step_tokens);
+  out.engine.prefix_cache.enabled = target.engine.prefix_cache;
+  out.engine.prefix_cache.unit_tokens = static_cast<std::int32_t>(target.engine.unit_tokens);
+  out.engine.prefix_cache.spacing_tokens = static_cast<std::int32_t>(target.engine.spacing_tokens);
+  out.engine.on_fault = [name = target.name](const std::string& what) {
+    spdlog::error("target '{}': {}", name, what);
+  };
+  return out;
+}
+
 config::cache_config own_cache(const config::gateway_config& config, const config::target_config& target,
                                const upstream::engine_upstream& engine,
                                const engine::text::tokenizer& of_prompts) {

@@ -23,6 +23,9 @@ std::shared_ptr<policy::failover::share_budget> take_over_hedges(const config::f
 std::expected<trace::tracer, std::string> open_tracer(const config::tracing_config& terms,
                                                       const snapshot* previous, fleet_services& services);
 
+// The engine that a target of ours asks for.
+upstream::engine_upstream_config to_engine_config(const config::target_config& target);
+
 // Says so where a pool that holds less than one sequence of the model's context cuts it to `context_tokens`.
 void tell_context(const config::target_config& target, std::int32_t context_tokens);
 

@@ -8,7 +8,6 @@
 #include "engine/bench/beside.hpp"
 #include "engine/synth/random_model.hpp"
 #include "gateway/cli/model_commands.hpp"
-#include "kernels/parallel.hpp"
 
 namespace weir::gateway::cli {
 
@@ -93,7 +92,7 @@ void add_model_beside(CLI::App& model, command& chosen) {
   sub->add_option("-c,--config", arguments->random.config_file,
                   "Instead of --model: a config.json; weights are random, in memory");
   sub->add_option("--threads", options.engine.compute_threads, "Compute threads")
-      ->check(CLI::Range(1, kernels::k_compute_threads_max))
+      ->check(CLI::Range(1, 256))
       ->capture_default_str();
   sub->add_option("--prompt", options.prompt_tokens, "Tokens of the prompt that comes")
       ->check(CLI::Range(2, 1 << 20))
