@@ -10,6 +10,7 @@
 namespace {
 
 namespace eval = weir::engine::eval;
+using weir::engine::activation_format;
 using weir::engine::backend_kind;
 using weir::engine::weight_format;
 
@@ -82,25 +83,36 @@ TEST_CASE("checkpoints agree with their goldens", "[golden]") {
 
 // On the trained model: in one of random weights the nearly equal experts change places, and with them the
 // logits by as much as they are large.
-TEST_CASE("weights in fewer bits move a trained model's logits by little", "[golden]") {
+TEST_CASE("weights and activations in fewer bits move a trained model's logits by little", "[golden]") {
   struct row {
     const char* name;
     weight_format weights;
+    backend_kind backend;
+    activation_format activations;
     double tolerance;  // logits reach 24
   };
-  const row rows[] = {{"int8", weight_format::int8, 0.3}, {"MXFP4 experts", weight_format::mxfp4, 0.8}};
+  constexpr auto wide = activation_format::float32;
+  constexpr auto narrow = activation_format::narrow;
+  const row rows[] = {
+      {"int8, reference", weight_format::int8, backend_kind::reference, wide, 0.3},
+      {"int8", weight_format::int8, backend_kind::cpu, wide, 0.3},
+      {"MXFP4 experts, reference", weight_format::mxfp4, backend_kind::reference, wide, 0.8},
+      {"MXFP4 experts", weight_format::mxfp4, backend_kind::cpu, wide, 0.8},
+      {"bf16 activations", weight_format::stored, backend_kind::cpu, narrow, 0.1},
+      {"int8, activations too", weight_format::int8, backend_kind::cpu, narrow, 1.5},
+      {"MXFP4 experts, 8-bit activations", weight_format::mxfp4, backend_kind::cpu, narrow, 1.0},
+  };
   for (const row& r : rows) {
-    for (const backend_kind backend : {backend_kind::reference, backend_kind::cpu}) {
-      eval::eval_options options;
-      options.backend = backend;
-      options.weights = r.weights;
-      options.tolerance = r.tolerance;
-      const eval::eval_report report = run(options, k_bundled);
-      INFO(r.name << ": logits " << report.worst.logits << ", argmax " << report.worst.argmax_mismatches
-                  << ", greedy " << report.worst.greedy_mismatches);
-      CHECK(report.worst.logits > 1e-3);
-      CHECK(report.passed());
-    }
+    eval::eval_options options;
+    options.backend = r.backend;
+    options.weights = r.weights;
+    options.activations = r.activations;
+    options.tolerance = r.tolerance;
+    const eval::eval_report report = run(options, k_bundled);
+    INFO(r.name << ": logits " << report.worst.logits << ", argmax " << report.worst.argmax_mismatches
+                << ", greedy " << report.worst.greedy_mismatches);
+    CHECK(report.worst.logits > 1e-3);
+    CHECK(report.passed());
   }
 }
 
