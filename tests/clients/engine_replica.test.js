@@ -189,11 +189,11 @@ describe('a replica for itself', {timeout: 120_000}, () => {
     for (const [args, said] of [
       [['--listen', '0.0.0.0:0'], /--listen: 0\.0\.0\.0 is reached by other machines: name an --api-key/],
       [['--listen', 'here'], /--listen: 'here' is not ADDRESS:PORT/],
-      [['--model', '/nowhere'], /model_dir: \/nowhere does not exist/],
+      [['--model', '/nowhere'], /--model: \/nowhere does not exist/],
       [['--kv-events-listen', 'udp://127.0.0.1:1'], /--kv-events-listen: 'udp:.*' is not tcp:/],
       [['--kv-replay-listen', 'tcp://127.0.0.1:0'], /--kv-replay-listen: .*name that too/],
       [['--api-key-file', '/nowhere'], /--api-key-file: \/nowhere/],
-      [['--spacing-tokens', '65'], /spacing_tokens: 65 is no multiple/],
+      [['--spacing-tokens', '65'], /--spacing-tokens: 65 is no multiple/],
     ]) {
       const {status, stderr} = weir(...args);
       assert.match(stderr, said);
