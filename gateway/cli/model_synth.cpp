@@ -68,7 +68,9 @@ void add_model_synth(CLI::App& model, command& chosen) {
   sub->add_option("-c,--config", options.config_file, "config.json of a published layout")->required();
   sub->add_option("-o,--out", options.out_dir, "Folder to make")->required();
   sub->add_option("--seed", options.seed, "The same seed gives the same weights")
-      ->check(CLI::NonNegativeNumber)
+      ->check([](const std::string& text) {
+        return text.starts_with('-') ? "'" + text + "' is not a number from 0 up" : std::string();
+      })
       ->capture_default_str();
   sub->add_option("--shard-mib", arguments->shard_mib, "Size at which a new shard begins")
       ->check(CLI::Range(std::int64_t{1}, k_shard_mib_max))

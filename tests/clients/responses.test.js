@@ -41,6 +41,38 @@ describe('responses of the embedded engine', {timeout: 180_000}, () => {
     assert.equal(usage.output_tokens, chat.usage.completion_tokens);
   });
 
+  test('a call cut at any token is a whole answer without markup, in each API', async () => {
+    const question = 'What is the weather in Nairobi?';
+    const {function: f} = WEATHER;
+    const post = async (path, body) => {
+      const reply = await fetch(weir.base + path, {
+        method: 'POST',
+        headers: {'content-type': 'application/json'},
+        body: JSON.stringify({model: MODEL, ...body}),
+      });
+      const text = await reply.text();
+      assert.equal(reply.status, 200, text);
+      assert.doesNotMatch(text, /<\|/);
+      assert.doesNotMatch(text, /_begin|_end\|/);
+      return text;
+    };
+    let whole = 0;
+    for (let tokens = 1; tokens <= 24; ++tokens) {
+      for (const stream of [false, true]) {
+        const messages = [user(question)];
+        await post('/chat/completions', {messages, tools: [WEATHER], max_tokens: tokens, stream});
+        await post('/responses', {input: question, tools: [flat(WEATHER)], max_output_tokens: tokens, stream});
+        const tools = [{name: f.name, input_schema: f.parameters}];
+        const text = await post('/messages', {messages, tools, max_tokens: tokens, stream});
+        if (stream) continue;
+        const answer = JSON.parse(text);
+        if (answer.content.some(({type}) => type === 'tool_use')) ++whole;
+        else assert.equal(answer.stop_reason, 'max_tokens');
+      }
+    }
+    assert.ok(whole > 0, 'no call was ever whole');
+  });
+
   test('items, instructions and earlier turns', async () => {
     const turns = [
       {role: 'user', content: [{type: 'input_text', text: QUESTION}]},
