@@ -130,8 +130,7 @@ int measure(bench_arguments arguments) {
   auto& options = arguments.options;
   options.backend =
       arguments.backend == "reference" ? engine::backend_kind::reference : engine::backend_kind::cpu;
-  options.activations = arguments.activations == "narrow" ? kernels::activation_format::narrow
-                                                          : kernels::activation_format::float32;
+  options.activations = *engine::activation_format_of(arguments.activations);
   const auto refuse = [](const engine::error& e) {
     fmt::print(stderr, "weir model bench: {}\n", e.detail);
     return e.code == engine::errc::bad_request ? k_bad_config : k_failed;

@@ -15,6 +15,32 @@ constexpr std::int64_t k_gap =
     13;  // between slots and between pages: what lies there belongs to other layers
 constexpr std::int32_t k_dims[] = {1, 2, 7, 8, 15, 16, 17, 31, 32, 33, 64, 80, 100, 128};
 
+// The recurrence of both backends over the same batch; `decay` is the mean and the spread of its logarithm.
+void check_kda(std::mt19937_64& random, kernels::thread_pool& pool,
+               const std::vector<test_batch::part>& parts, std::int32_t dim,
+               const std::pair<double, double>& decay) {
+  const std::int32_t heads = 2;
+  const test_batch batch(random, parts, 4);
+  const std::int64_t cells = static_cast<std::int64_t>(batch.rows()) * heads * dim;
+  const double unit = 1.0 / std::sqrt(dim);
+  const both q(random, cells, 0.0, unit);
+  const both k(random, cells, 0.0, 1.7 * unit);
+  const both v(random, cells);
+  const both g(random, cells, decay.first, decay.second);
+  const both beta(random, batch.rows() * heads, 0.5, 0.5);
+  const std::int64_t stride = heads * dim * dim + k_gap;
+  both state(random, batch.slots() * stride);
+  both o = zeros(cells);
+  k_reference.kda({q.wide.data(), k.wide.data(), v.wide.data(), g.wide.data(), beta.wide.data(),
+                   state.wide.data(), o.wide.data(), batch.view(), heads, dim, stride},
+                  {});
+  k_cpu.kda({q.narrow.data(), k.narrow.data(), v.narrow.data(), g.narrow.data(), beta.narrow.data(),
+             state.narrow.data(), o.narrow.data(), batch.view(), heads, dim, stride},
+            {&pool, nullptr, 0});
+  check_close(o, k_recurrent_tolerance);
+  check_close(state, k_recurrent_tolerance);
+}
+
 }  // namespace
 
 TEST_CASE("rmsnorm", "[kernels]") {
@@ -183,26 +209,7 @@ TEST_CASE("kda recurrence", "[kernels]") {
   for (const auto& parts : awkward_batches()) {
     for (const std::int32_t dim : k_dims) {
       INFO(parts.size() << " sequences, dim " << dim);
-      const std::int32_t heads = 2;
-      const test_batch batch(random, parts, 4);
-      const std::int64_t cells = static_cast<std::int64_t>(batch.rows()) * heads * dim;
-      const double unit = 1.0 / std::sqrt(dim);
-      const both q(random, cells, 0.0, unit);
-      const both k(random, cells, 0.0, 1.7 * unit);
-      const both v(random, cells);
-      const both g(random, cells, -1.0, 1.0);
-      const both beta(random, batch.rows() * heads, 0.5, 0.5);
-      const std::int64_t stride = heads * dim * dim + k_gap;
-      both state(random, batch.slots() * stride);
-      both o = zeros(cells);
-      k_reference.kda({q.wide.data(), k.wide.data(), v.wide.data(), g.wide.data(), beta.wide.data(),
-                       state.wide.data(), o.wide.data(), batch.view(), heads, dim, stride},
-                      {});
-      k_cpu.kda({q.narrow.data(), k.narrow.data(), v.narrow.data(), g.narrow.data(), beta.narrow.data(),
-                 state.narrow.data(), o.narrow.data(), batch.view(), heads, dim, stride},
-                {&pool, nullptr, 0});
-      check_close(o, k_recurrent_tolerance);
-      check_close(state, k_recurrent_tolerance);
+      check_kda(random, pool, parts, dim, {-1.0, 1.0});
     }
   }
 }
@@ -217,26 +224,7 @@ TEST_CASE("kda over prompts, wherever they begin and however fast they forget", 
     for (const std::int32_t dim : {16, 48, 128}) {
       for (const double forgets : {0.0, -1.0, -40.0, -1000.0}) {
         INFO(parts.size() << " sequences, dim " << dim << ", log decay " << forgets);
-        const std::int32_t heads = 2;
-        const test_batch batch(random, parts, 4);
-        const std::int64_t cells = static_cast<std::int64_t>(batch.rows()) * heads * dim;
-        const double unit = 1.0 / std::sqrt(dim);
-        const both q(random, cells, 0.0, unit);
-        const both k(random, cells, 0.0, 1.7 * unit);
-        const both v(random, cells);
-        const both g(random, cells, forgets, forgets);
-        const both beta(random, batch.rows() * heads, 0.5, 0.5);
-        const std::int64_t stride = heads * dim * dim + k_gap;
-        both state(random, batch.slots() * stride);
-        both o = zeros(cells);
-        k_reference.kda({q.wide.data(), k.wide.data(), v.wide.data(), g.wide.data(), beta.wide.data(),
-                         state.wide.data(), o.wide.data(), batch.view(), heads, dim, stride},
-                        {});
-        k_cpu.kda({q.narrow.data(), k.narrow.data(), v.narrow.data(), g.narrow.data(), beta.narrow.data(),
-                   state.narrow.data(), o.narrow.data(), batch.view(), heads, dim, stride},
-                  {&pool, nullptr, 0});
-        check_close(o, k_recurrent_tolerance);
-        check_close(state, k_recurrent_tolerance);
+        check_kda(random, pool, parts, dim, {forgets, forgets});
       }
     }
   }
