@@ -113,19 +113,6 @@ void print_json(const bench_report& r, const bench_arguments& a) {
       a.activations, phase_json(r.prefill), decode);
 }
 
-engine::result<std::shared_ptr<const engine::runner::loaded_model>> load(bench_arguments& arguments) {
-  const auto weights = *engine::weight_format_of(arguments.weights);
-  if (!arguments.model_dir.empty()) {
-    return engine::runner::load_model(arguments.model_dir,
-                                      {.weights = weights, .threads = arguments.options.compute_threads});
-  }
-  arguments.random.weights = weights;
-  byte_progress progress("making weights");
-  arguments.random.threads = arguments.options.compute_threads;
-  arguments.random.told = [&progress](std::int64_t done, std::int64_t all) { progress(done, all); };
-  return engine::synth::make_model(arguments.random);
-}
-
 int measure(bench_arguments arguments) {
   auto& options = arguments.options;
   options.backend =
@@ -135,9 +122,8 @@ int measure(bench_arguments arguments) {
     fmt::print(stderr, "weir model bench: {}\n", e.detail);
     return e.code == engine::errc::bad_request ? k_bad_config : k_failed;
   };
-  if (arguments.model_dir.empty() == arguments.random.config_file.empty())
-    return refuse({engine::errc::bad_request, "give either --model or --config"});
-  auto model = load(arguments);
+  auto model =
+      load_measured(arguments.model_dir, arguments.random, arguments.weights, options.compute_threads);
   if (!model) return refuse(model.error());
   if (::isatty(STDERR_FILENO) == 1) {
     options.progress = [](const std::string& what) { fmt::print(stderr, "measuring {}\n", what); };
@@ -153,6 +139,21 @@ int measure(bench_arguments arguments) {
 }
 
 }  // namespace
+
+engine::result<std::shared_ptr<const engine::runner::loaded_model>> load_measured(
+    const std::filesystem::path& model_dir, engine::synth::random_options random, std::string_view weights,
+    int threads) {
+  if (model_dir.empty() == random.config_file.empty())
+    return engine::fail(engine::errc::bad_request, "give either --model or --config");
+  const auto format = *engine::weight_format_of(weights);
+  if (!model_dir.empty())
+    return engine::runner::load_model(model_dir, {.weights = format, .threads = threads});
+  byte_progress progress("making weights");
+  random.weights = format;
+  random.threads = threads;
+  random.told = [&progress](std::int64_t done, std::int64_t all) { progress(done, all); };
+  return engine::synth::make_model(random);
+}
 
 void add_model_bench(CLI::App& model, command& chosen) {
   auto arguments = std::make_shared<bench_arguments>();

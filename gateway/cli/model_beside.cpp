@@ -52,19 +52,9 @@ int measure(beside_arguments arguments) {
     fmt::print(stderr, "weir model beside: {}\n", e.detail);
     return e.code == engine::errc::bad_request ? k_bad_config : k_failed;
   };
-  if (arguments.model_dir.empty() == arguments.random.config_file.empty())
-    return refuse({engine::errc::bad_request, "give either --model or --config"});
-  const auto weights = *engine::weight_format_of(arguments.weights);
   options.engine.activations = *engine::activation_format_of(arguments.activations);
-  engine::result<std::shared_ptr<const engine::runner::loaded_model>> model;
-  if (arguments.model_dir.empty()) {
-    arguments.random.weights = weights;
-    arguments.random.threads = options.engine.compute_threads;
-    model = engine::synth::make_model(arguments.random);
-  } else {
-    model = engine::runner::load_model(arguments.model_dir,
-                                       {.weights = weights, .threads = options.engine.compute_threads});
-  }
+  auto model =
+      load_measured(arguments.model_dir, arguments.random, arguments.weights, options.engine.compute_threads);
   if (!model) return refuse(model.error());
   if (::isatty(STDERR_FILENO) == 1) {
     options.progress = [](const std::string& what) { fmt::print(stderr, "measuring {}\n", what); };

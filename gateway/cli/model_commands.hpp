@@ -3,9 +3,12 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
+#include <filesystem>
+#include <memory>
 #include <string>
 #include <string_view>
 
+#include "engine/synth/random_model.hpp"
 #include "gateway/cli/commands.hpp"
 
 namespace weir::gateway::cli {
@@ -14,6 +17,11 @@ void add_model_synth(CLI::App& model, command& chosen);
 void add_model_bench(CLI::App& model, command& chosen);
 void add_model_plan(CLI::App& model, command& chosen);
 void add_model_beside(CLI::App& model, command& chosen);
+
+// The model that a measurement looks at: of --model, or of random weights from --config.
+engine::result<std::shared_ptr<const engine::runner::loaded_model>> load_measured(
+    const std::filesystem::path& model_dir, engine::synth::random_options random, std::string_view weights,
+    int threads);
 
 // --weights, one of those that engine::weight_format_of() knows.
 void add_weights_option(CLI::App& app, std::string& weights);
