@@ -34,6 +34,18 @@ struct matrix {
   const float* factors() const noexcept { return static_cast<const float*>(scales); }
 };
 
+// The same matrix of every expert: all of one shape and type.
+struct matrix_list {
+  const matrix* each = nullptr;  // [E], lies where the kernels run
+  dtype type = dtype::f32;
+};
+
+// How latents are kept in pages.
+enum class latent_format : std::uint8_t {
+  activation,  // as A
+  bf16,        // rounded to nearest even
+};
+
 // SiTU, the bounded gated unit: (beta tanh(g / beta) sigmoid(g)) * (linear_beta tanh(u / linear_beta)).
 // All zero: not bounded, silu(g) * u.
 struct situ_bounds {
@@ -59,6 +71,9 @@ struct batch_view {
   std::int32_t sequence_count = 0;
   std::int32_t table_stride = 0;
   std::int32_t row_count = 0;  // T
+  // The largest of any sequence, for who lays out work without reading the arrays, which may lie on a device.
+  std::int32_t context_max = 0;  // position + count
+  std::int32_t count_max = 0;
 };
 
 // What every call gets besides its parameters.
@@ -66,6 +81,7 @@ struct context {
   thread_pool* pool = nullptr;     // may be null: single-threaded
   std::byte* workspace = nullptr;  // aligned to 64; at least the table's *_workspace_bytes for the call
   std::size_t workspace_bytes = 0;
+  void* stream = nullptr;  // of a device: calls return before their work is done, in this order; host: null
 };
 
 // c = a · bᵀ
@@ -165,20 +181,21 @@ struct gated_norm_params {
 template <class A>
 struct mla_store_params {
   const A* latents;  // [T, R + Dr]: normalised c, then the shared key part
-  A* pages;          // [pages, P, R + Dr], one layer's
+  void* pages;       // [pages, P, R + Dr], one layer's, in `format`
   batch_view batch;
   std::int32_t width;  // R + Dr
   std::int32_t page_tokens;
   std::int64_t page_stride;  // from one page to the next, in elements: at least P * (R + Dr)
+  latent_format format = latent_format::activation;
 };
 
 // Causal attention over the stored latents, with W_uk and W_uv absorbed. Row t sees positions 0..its own.
 template <class A>
 struct mla_params {
-  const A* q;      // [T, H, Dn + Dr]
-  matrix kv_b;     // [H * (Dn + Dv), R]
-  const A* pages;  // [pages, P, R + Dr], one layer's, the batch's own rows already stored
-  A* o;            // [T, H, Dv]
+  const A* q;         // [T, H, Dn + Dr]
+  matrix kv_b;        // [H * (Dn + Dv), R]
+  const void* pages;  // [pages, P, R + Dr], one layer's, in `format`, the batch's own rows already stored
+  A* o;               // [T, H, Dv]
   batch_view batch;
   std::int32_t heads;
   std::int32_t nope_dim;
@@ -187,6 +204,7 @@ struct mla_params {
   std::int32_t rank;
   std::int32_t page_tokens;
   std::int64_t page_stride;  // as in mla_store_params
+  latent_format format = latent_format::activation;
 };
 
 // Picks the k largest of sigmoid(logits) + bias (lowest index on a tie); weights come without the bias.
@@ -207,9 +225,9 @@ struct router_params {
 template <class A>
 struct experts_params {
   const A* x;               // [T, D]
-  const matrix* w1;         // [E] of [F, D], of one type, w3's as well
-  const matrix* w3;         // [E] of [F, D]
-  const matrix* w2;         // [E] of [D, F], of one type
+  matrix_list w1;           // of [F, D]
+  matrix_list w3;           // of [F, D], of w1's type
+  matrix_list w2;           // of [D, F]
   const std::int32_t* ids;  // [T, k]
   const A* weights;         // [T, k]
   A* y;                     // [T, D], not x
@@ -259,6 +277,16 @@ struct residual_mix_params {
   std::int32_t rows;
   std::int32_t dim;  // M
   double eps;
+};
+
+// y[i] = x[ids[i]], row by row.
+template <class A>
+struct gather_params {
+  const A* x;               // [T, dim]
+  const std::int32_t* ids;  // [rows], each in [0, T)
+  A* y;                     // [rows, dim], not x
+  std::int32_t rows;
+  std::int32_t dim;
 };
 
 // x = x + y

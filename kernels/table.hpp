@@ -28,10 +28,10 @@ struct kernel_table {
   void (*situ_mul)(const situ_mul_params<A>&, const context&);
   void (*sigmoid_mul)(const sigmoid_mul_params<A>&, const context&);
   void (*residual_mix)(const residual_mix_params<A>&, const context&);
+  void (*gather)(const gather_params<A>&, const context&);
   void (*add)(const add_params<A>&, const context&);
 
-  // Workspace of the operations that need one; the pointers in the parameters are not read, but for the first
-  // matrices of experts.
+  // Workspace of the operations that need one; the pointers in the parameters are not read.
   std::size_t (*gemm_workspace_bytes)(const gemm_params<A>&, int thread_count);
   std::size_t (*mla_workspace_bytes)(const mla_params<A>&, int thread_count);
   std::size_t (*experts_workspace_bytes)(const experts_params<A>&, int thread_count);

@@ -51,7 +51,7 @@ std::string_view to_text(op which) noexcept {
   constexpr std::array<std::string_view, k_ops> names{
       "gemm",     "rmsnorm",    "l2norm",      "embed",        "short_conv", "kda_gate",
       "kda",      "gated_norm", "mla_store",   "mla",          "router",     "experts",
-      "silu_mul", "situ_mul",   "sigmoid_mul", "residual_mix", "add"};
+      "silu_mul", "situ_mul",   "sigmoid_mul", "residual_mix", "gather",     "add"};
   return names[static_cast<std::size_t>(which)];
 }
 
@@ -89,6 +89,7 @@ kernel_table<A> make_timed_table(const kernel_table<A>& inner) {
   out.situ_mul = timed<A, &table::situ_mul, op::situ_mul>;
   out.sigmoid_mul = timed<A, &table::sigmoid_mul, op::sigmoid_mul>;
   out.residual_mix = timed<A, &table::residual_mix, op::residual_mix>;
+  out.gather = timed<A, &table::gather, op::gather>;
   out.add = timed<A, &table::add, op::add>;
   return out;
 }

@@ -31,9 +31,10 @@ enum class op : std::uint8_t {
   situ_mul,
   sigmoid_mul,
   residual_mix,
+  gather,
   add,
 };
-inline constexpr std::size_t k_ops = 17;
+inline constexpr std::size_t k_ops = 18;
 
 std::string_view to_text(op which) noexcept;
 

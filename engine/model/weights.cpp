@@ -37,7 +37,7 @@ class binder final {
   }
 
   // Any of the accepted shapes; empty after a fault.
-  std::vector<float> take_floats(const std::string& name, const std::vector<shape>& accepted) {
+  std::vector<float> read_floats(const std::string& name, const std::vector<shape>& accepted) {
     const auto tensor = take_floating(name, accepted, storage::vector);
     if (!tensor) return {};
     const dtype type = *float_type(*tensor);
@@ -47,9 +47,11 @@ class binder final {
     return values;
   }
 
-  std::vector<float> take_floats(const std::string& name, std::int64_t size) {
-    return take_floats(name, {{size}});
+  floats take_floats(const std::string& name, const std::vector<shape>& accepted) {
+    return keep(read_floats(name, accepted));
   }
+  floats take_floats(const std::string& name, std::int64_t size) { return take_floats(name, {{size}}); }
+  floats keep(std::vector<float> values) { return out_.vectors.emplace_back(std::move(values)); }
 
   std::optional<tensor_view> peek(const std::string& name) const { return out_.source->find(root_ + name); }
   const std::optional<error>& fault() const noexcept { return fault_; }
@@ -117,26 +119,24 @@ class binder final {
 };
 
 // Stored [C, 1, K]; the kernels want all channels of one tap side by side.
-std::vector<float> take_taps(binder& bind, const std::string& name, std::int64_t channels,
-                             std::int64_t taps) {
-  const std::vector<float> stored = bind.take_floats(name, {{channels, 1, taps}, {channels, taps}});
+floats take_taps(binder& bind, const std::string& name, std::int64_t channels, std::int64_t taps) {
+  const std::vector<float> stored = bind.read_floats(name, {{channels, 1, taps}, {channels, taps}});
   std::vector<float> out(stored.size());
   for (std::size_t i = 0; i < stored.size(); ++i) {
     const std::size_t channel = i / static_cast<std::size_t>(taps);
     const std::size_t tap = i % static_cast<std::size_t>(taps);
     out[tap * static_cast<std::size_t>(channels) + channel] = stored[i];
   }
-  return out;
+  return bind.keep(std::move(out));
 }
 
 // One value per head, stored [1, 1, H, 1] or flat and zero-padded beyond H.
-std::vector<float> take_a_log(binder& bind, const std::string& name, std::int64_t heads) {
+floats take_a_log(binder& bind, const std::string& name, std::int64_t heads) {
   std::vector<shape> accepted{{1, 1, heads, 1}, {heads}};
   const auto tensor = bind.peek(name);
   if (tensor && tensor->shape.size() == 1 && tensor->shape[0] > heads) accepted.push_back(tensor->shape);
-  std::vector<float> values = bind.take_floats(name, accepted);
-  if (!values.empty()) values.resize(static_cast<std::size_t>(heads));
-  return values;
+  const floats values = bind.take_floats(name, accepted);
+  return values.empty() ? values : values.first(static_cast<std::size_t>(heads));
 }
 
 kda_weights bind_kda(binder& bind, const model_config& c, const std::string& prefix) {

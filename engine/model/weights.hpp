@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -20,31 +21,32 @@
 namespace weir::engine::model {
 
 using kernels::matrix;
+using floats = std::span<const float>;  // into model_weights::vectors, or a copy of them on a device
 
 // Letters as in kernels/params.hpp; M = hidden_size, C = kda_channels.
 struct kda_weights {
-  matrix q, k, v;                             // [C, M]
-  std::vector<float> q_conv, k_conv, v_conv;  // [K, C] (stored [C, 1, K])
-  matrix decay_a;                             // [D, M]
-  matrix decay_b;                             // [C, D]
-  matrix gate_a;                              // [D, M]; null with a full-rank gate
-  matrix gate;                                // [C, D], of gate_a's output, or [C, M]
-  matrix beta;                                // [H, M]
-  std::vector<float> a_log;                   // [H]
-  std::vector<float> dt_bias;                 // [C]
-  std::vector<float> norm;                    // [D]
-  matrix out;                                 // [M, C]
+  matrix q, k, v;                 // [C, M]
+  floats q_conv, k_conv, v_conv;  // [K, C] (stored [C, 1, K])
+  matrix decay_a;                 // [D, M]
+  matrix decay_b;                 // [C, D]
+  matrix gate_a;                  // [D, M]; null with a full-rank gate
+  matrix gate;                    // [C, D], of gate_a's output, or [C, M]
+  matrix beta;                    // [H, M]
+  floats a_log;                   // [H]
+  floats dt_bias;                 // [C]
+  floats norm;                    // [D]
+  matrix out;                     // [M, C]
 };
 
 struct mla_weights {
-  matrix q;                     // [H * (Dn + Dr), M], or from the query latent when q_lora_rank > 0
-  matrix q_a;                   // [q_lora_rank, M]; null without
-  std::vector<float> q_a_norm;  // [q_lora_rank]
-  matrix kv_a;                  // [R + Dr, M]
-  std::vector<float> kv_norm;   // [R]
-  matrix kv_b;                  // [H * (Dn + Dv), R]
-  matrix gate;                  // [H * Dv, M]; null without an output gate
-  matrix out;                   // [M, H * Dv]
+  matrix q;         // [H * (Dn + Dr), M], or from the query latent when q_lora_rank > 0
+  matrix q_a;       // [q_lora_rank, M]; null without
+  floats q_a_norm;  // [q_lora_rank]
+  matrix kv_a;      // [R + Dr, M]
+  floats kv_norm;   // [R]
+  matrix kv_b;      // [H * (Dn + Dv), R]
+  matrix gate;      // [H * Dv, M]; null without an output gate
+  matrix out;       // [M, H * Dv]
 };
 
 struct mlp_weights {
@@ -54,27 +56,27 @@ struct mlp_weights {
 
 // L = model_config::expert_dim(), M or less.
 struct moe_weights {
-  matrix router;                   // [E, M]
-  std::vector<float> bias;         // [E]
-  std::vector<matrix> w1, w3;      // [E] of [F, L]
-  std::vector<matrix> w2;          // [E] of [L, F]
-  matrix routed_down;              // [L, M]; this and the next null when L is M
-  matrix routed_up;                // [M, L]
-  std::vector<float> routed_norm;  // [L]; empty without
+  matrix router;               // [E, M]
+  floats bias;                 // [E]
+  std::vector<matrix> w1, w3;  // [E] of [F, L]
+  std::vector<matrix> w2;      // [E] of [L, F]
+  matrix routed_down;          // [L, M]; this and the next null when L is M
+  matrix routed_up;            // [M, L]
+  floats routed_norm;          // [L]; empty without
   std::optional<mlp_weights> shared;
 };
 
 // How much each block of the residual stream counts in what is read from it.
 struct mix_weights {
-  std::vector<float> norm;  // [M]
-  std::vector<float> proj;  // [M]
+  floats norm;  // [M]
+  floats proj;  // [M]
 };
 
 struct layer_weights {
   std::optional<mix_weights> attention_mix;  // with residual blocks, from the second layer on
   std::optional<mix_weights> mlp_mix;        // with residual blocks
-  std::vector<float> input_norm;             // [M]
-  std::vector<float> post_norm;              // [M]
+  floats input_norm;                         // [M]
+  floats post_norm;                          // [M]
   std::optional<kda_weights> kda;            // one of these two
   std::optional<mla_weights> mla;
   std::optional<mlp_weights> dense;  // one of these two
@@ -84,11 +86,12 @@ struct layer_weights {
 struct model_weights {
   std::shared_ptr<tensor_source> source;  // what the matrices point into
   std::vector<std::unique_ptr<std::byte[]>>
-      copies;               // matrices whose file offset is not aligned to their element
-  huge_arena narrowed;      // matrices that narrow_weights() made
-  matrix embedding;         // [V, M]
-  matrix head;              // [V, M]
-  std::vector<float> norm;  // [M]
+      copies;  // matrices whose file offset is not aligned to their element
+  std::vector<std::vector<float>> vectors;
+  huge_arena narrowed;  // matrices that narrow_weights() made
+  matrix embedding;     // [V, M]
+  matrix head;          // [V, M]
+  floats norm;          // [M]
   std::optional<mix_weights> output_mix;
   std::vector<layer_weights> layers;
   std::int64_t parameter_count = 0;

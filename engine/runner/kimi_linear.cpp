@@ -15,111 +15,160 @@ constexpr std::size_t k_workspace_align = 64;
 
 template <class A>
 kimi_linear<A>::kimi_linear(std::shared_ptr<const loaded_model> model, const runner_config& config,
-                            kernels::kernel_table<A> table)
+                            kernels::kernel_table<A> table, std::unique_ptr<device> where)
     : model_(std::move(model)),
       config_(model_->config),
       options_(config),
       backend_(table),
       table_(config.times != nullptr ? kernels::make_timed_table(table) : table),
-      pool_(config.compute_threads),
-      memory_(config_, options_) {}
+      device_(std::move(where)),
+      memory_(config_, options_, *device_) {
+  std::int64_t mixtures = 0;
+  for (const model::layer_weights& layer : model_->weights.layers) {
+    expert_lists& lists = expert_lists_.emplace_back();
+    if (!layer.moe) continue;
+    lists = {place_list(layer.moe->w1), place_list(layer.moe->w3), place_list(layer.moe->w2), mixtures++};
+  }
+}
+
+template <class A>
+kernels::matrix_list kimi_linear<A>::place_list(const std::vector<kernels::matrix>& experts) {
+  if (device_->is_host()) return {experts.data(), experts.front().type};
+  const std::size_t bytes = experts.size() * sizeof(kernels::matrix);
+  std::byte* const to = kept_.emplace_back(std::make_unique<scratch<std::byte>>(*device_))
+                            ->need(static_cast<std::int64_t>(bytes));
+  device_->upload(to, experts.data(), bytes);
+  return {reinterpret_cast<const kernels::matrix*>(to), experts.front().type};
+}
+
+// The arrays of the batch side by side, in one upload.
+template <class A>
+void kimi_linear<A>::place(const batch& work) {
+  rows_ = work.row_count();
+  tokens_ = work.tokens.data();
+  logit_rows_ = work.logit_rows.data();
+  view_ = work.view();
+  if (device_->is_host()) return;
+  std::vector<std::byte> all;
+  const auto append = [&all](const auto& values) {
+    const std::size_t at = all.size();
+    const auto bytes = std::as_bytes(std::span(values));
+    all.insert(all.end(), bytes.begin(), bytes.end());
+    return at;
+  };
+  const std::size_t sequences = append(work.sequences);
+  const std::size_t rows = append(work.row_sequence);
+  const std::size_t table = append(work.block_table);
+  const std::size_t tokens = append(work.tokens);
+  const std::size_t logit_rows = append(work.logit_rows);
+  const std::byte* const to = placed_.need(static_cast<std::int64_t>(all.size()));
+  device_->upload(placed_.data(), all.data(), all.size());
+  const auto numbers = [to](std::size_t at) { return reinterpret_cast<const std::int32_t*>(to + at); };
+  tokens_ = numbers(tokens);
+  logit_rows_ = numbers(logit_rows);
+  view_ = work.view_of(reinterpret_cast<const kernels::sequence_range*>(to + sequences), numbers(rows),
+                       numbers(table));
+}
 
 template <class A>
 kernels::context kimi_linear<A>::workspace(std::size_t bytes) {
   std::size_t space = bytes + k_workspace_align;
   void* place = workspace_.need(static_cast<std::int64_t>(space));
   std::align(k_workspace_align, bytes, place, space);
-  return {&pool_, static_cast<std::byte*>(place), bytes};
+  return device_->context(static_cast<std::byte*>(place), bytes);
 }
 
 template <class A>
 void kimi_linear<A>::project(const A* x, const kernels::matrix& weight, A* y, std::int32_t rows) {
   const kernels::gemm_params<A> p{x, weight, y, rows};
-  table_.gemm(p, workspace(table_.gemm_workspace_bytes(p, pool_.thread_count())));
+  table_.gemm(p, workspace(table_.gemm_workspace_bytes(p, device_->thread_count())));
 }
 
 template <class A>
-void kimi_linear<A>::norm_rows(const A* x, const std::vector<float>& weight, A* y, std::int32_t rows) {
+void kimi_linear<A>::norm_rows(const A* x, model::floats weight, A* y, std::int32_t rows) {
   const auto dim = static_cast<std::int32_t>(weight.size());
-  table_.rmsnorm({x, weight.data(), y, rows, dim, dim, config_.rms_norm_eps}, {&pool_, nullptr, 0});
+  table_.rmsnorm({x, weight.data(), y, rows, dim, dim, config_.rms_norm_eps}, device_->context());
 }
 
 template <class A>
 void kimi_linear<A>::run(const batch& work) {
   const kernels::timing_scope<A> scope(backend_, options_.times);
-  const std::int32_t rows = work.row_count();
-  const std::int64_t cells = static_cast<std::int64_t>(rows) * config_.hidden_size;
-  const kernels::context plain{&pool_, nullptr, 0};
+  place(work);
+  const std::int64_t cells = static_cast<std::int64_t>(rows_) * config_.hidden_size;
+  const kernels::context plain = device_->context();
   A* x = x_.need(cells);
   A* normed = normed_.need(cells);
   A* delta = delta_.need(cells);
-  table_.embed({model_->weights.embedding, work.tokens.data(), x, rows}, plain);
+  table_.embed({model_->weights.embedding, tokens_, x, rows_}, plain);
   blocks_.need(cells * config_.residual_blocks());
   block_count_ = 0;
+  if (config_.experts > 0) {
+    const auto mixtures = static_cast<std::int64_t>(expert_lists_.size());
+    router_ids_.need(mixtures * rows_ * config_.experts_per_token);
+  }
   for (std::size_t i = 0; i < memory_.size(); ++i) {
     const model::layer_weights& layer = model_->weights.layers[i];
-    norm_rows(read_stream(layer.attention_mix, rows), layer.input_norm, normed, rows);
-    const bool anew = close_block(i, rows);
+    norm_rows(read_stream(layer.attention_mix), layer.input_norm, normed, rows_);
+    const bool anew = close_block(i);
     if (layer.kda) {
-      kda_block(*layer.kda, memory_[i], work);
+      kda_block(*layer.kda, memory_[i]);
     } else {
-      mla_block(*layer.mla, memory_[i], work);
+      mla_block(*layer.mla, memory_[i]);
     }
     if (anew) {
-      std::copy_n(delta, cells, x);
+      device_->copy(x, delta, static_cast<std::size_t>(cells) * sizeof(A));
     } else {
       table_.add({x, delta, cells}, plain);
     }
-    norm_rows(read_stream(layer.mlp_mix, rows), layer.post_norm, normed, rows);
+    norm_rows(read_stream(layer.mlp_mix), layer.post_norm, normed, rows_);
     if (layer.dense) {
-      mlp_block(*layer.dense, rows, delta);
+      mlp_block(*layer.dense, delta);
     } else {
-      moe_block(*layer.moe, i, rows);
+      moe_block(*layer.moe, i);
     }
     table_.add({x, delta, cells}, plain);
   }
-  head(work);
+  head(static_cast<std::int32_t>(work.logit_rows.size()));
+  note_experts();
 }
 
 // What a block reads: the stream itself, or the mix.
 template <class A>
-const A* kimi_linear<A>::read_stream(const std::optional<model::mix_weights>& mix, std::int32_t rows) {
+const A* kimi_linear<A>::read_stream(const std::optional<model::mix_weights>& mix) {
   if (!mix) return x_.data();
-  A* mixed = mixed_.need(static_cast<std::int64_t>(rows) * config_.hidden_size);
+  A* mixed = mixed_.need(static_cast<std::int64_t>(rows_) * config_.hidden_size);
   table_.residual_mix({blocks_.data(), x_.data(), mix->norm.data(), mix->proj.data(), mixed, block_count_,
-                       rows, config_.hidden_size, config_.rms_norm_eps},
-                      {&pool_, nullptr, 0});
+                       rows_, config_.hidden_size, config_.rms_norm_eps},
+                      device_->context());
   return mixed;
 }
 
 // Whether the stream became a block before this layer's attention, whose output it then starts anew with.
 template <class A>
-bool kimi_linear<A>::close_block(std::size_t layer, std::int32_t rows) {
+bool kimi_linear<A>::close_block(std::size_t layer) {
   if (config_.residual_block == 0 || layer % static_cast<std::size_t>(config_.residual_block) != 0)
     return false;
-  const std::int64_t cells = static_cast<std::int64_t>(rows) * config_.hidden_size;
-  std::copy_n(x_.data(), cells, blocks_.data() + block_count_ * cells);
+  const std::int64_t cells = static_cast<std::int64_t>(rows_) * config_.hidden_size;
+  device_->copy(blocks_.data() + block_count_ * cells, x_.data(),
+                static_cast<std::size_t>(cells) * sizeof(A));
   ++block_count_;
   return true;
 }
 
 // Fills q_, k_, v_, g_, beta_ and gate_ from normed_.
 template <class A>
-void kimi_linear<A>::kda_inputs(const model::kda_weights& w, const layer_memory<A>& memory,
-                                const batch& work) {
-  const std::int32_t rows = work.row_count();
+void kimi_linear<A>::kda_inputs(const model::kda_weights& w, const layer_memory<A>& memory) {
+  const std::int32_t rows = rows_;
   const std::int32_t channels = config_.kda_channels();
   const std::int64_t cells = static_cast<std::int64_t>(rows) * channels;
-  const kernels::context plain{&pool_, nullptr, 0};
+  const kernels::context plain = device_->context();
   const A* x = normed_.data();
   A* low = low_.need(static_cast<std::int64_t>(rows) * config_.kda_dim);
-  const auto short_conv = [&](const kernels::matrix& weight, const std::vector<float>& taps,
-                              std::span<A> tail, A* y) {
+  const auto short_conv = [&](const kernels::matrix& weight, model::floats taps, A* tail, A* y) {
     A* projected = projected_.need(cells);
     project(x, weight, projected, rows);
-    table_.short_conv({projected, taps.data(), tail.data(), y, work.view(), channels, config_.conv_taps,
-                       memory_.slab_cells()},
-                      plain);
+    table_.short_conv(
+        {projected, taps.data(), tail, y, view_, channels, config_.conv_taps, memory_.slab_cells()}, plain);
   };
   A* q = q_.need(cells);
   A* k = k_.need(cells);
@@ -143,13 +192,12 @@ void kimi_linear<A>::kda_inputs(const model::kda_weights& w, const layer_memory<
 }
 
 template <class A>
-void kimi_linear<A>::kda_block(const model::kda_weights& w, const layer_memory<A>& memory,
-                               const batch& work) {
-  const std::int32_t rows = work.row_count();
-  const kernels::context plain{&pool_, nullptr, 0};
-  kda_inputs(w, memory, work);
+void kimi_linear<A>::kda_block(const model::kda_weights& w, const layer_memory<A>& memory) {
+  const std::int32_t rows = rows_;
+  const kernels::context plain = device_->context();
+  kda_inputs(w, memory);
   A* o = o_.need(static_cast<std::int64_t>(rows) * config_.kda_channels());
-  table_.kda({q_.data(), k_.data(), v_.data(), g_.data(), beta_.data(), memory.state.data(), o, work.view(),
+  table_.kda({q_.data(), k_.data(), v_.data(), g_.data(), beta_.data(), memory.state, o, view_,
               config_.kda_heads, config_.kda_dim, memory_.slab_cells()},
              plain);
   table_.gated_norm(
@@ -159,11 +207,10 @@ void kimi_linear<A>::kda_block(const model::kda_weights& w, const layer_memory<A
 }
 
 template <class A>
-void kimi_linear<A>::mla_block(const model::mla_weights& w, const layer_memory<A>& memory,
-                               const batch& work) {
-  const std::int32_t rows = work.row_count();
+void kimi_linear<A>::mla_block(const model::mla_weights& w, const layer_memory<A>& memory) {
+  const std::int32_t rows = rows_;
   const std::int64_t wide_rows = rows;
-  const kernels::context plain{&pool_, nullptr, 0};
+  const kernels::context plain = device_->context();
   const A* x = normed_.data();
   const std::int32_t width = config_.latent_width();
   A* q = q_.need(wide_rows * w.q.rows);
@@ -182,14 +229,13 @@ void kimi_linear<A>::mla_block(const model::mla_weights& w, const layer_memory<A
   table_.rmsnorm(
       {latents, w.kv_norm.data(), latents, rows, config_.kv_lora_rank, width, options_.latent_norm_eps},
       plain);
-  table_.mla_store(
-      {latents, memory.pages.data(), work.view(), width, options_.page_tokens, memory_.page_cells()}, plain);
+  table_.mla_store({latents, memory.pages, view_, width, options_.page_tokens, memory_.page_cells()}, plain);
   A* o = o_.need(wide_rows * config_.mla_heads * config_.value_dim);
   const kernels::mla_params<A> p{q,
                                  w.kv_b,
-                                 memory.pages.data(),
+                                 memory.pages,
                                  o,
-                                 work.view(),
+                                 view_,
                                  config_.mla_heads,
                                  config_.nope_dim,
                                  config_.rope_dim,
@@ -197,7 +243,7 @@ void kimi_linear<A>::mla_block(const model::mla_weights& w, const layer_memory<A
                                  config_.kv_lora_rank,
                                  options_.page_tokens,
                                  memory_.page_cells()};
-  table_.mla(p, workspace(table_.mla_workspace_bytes(p, pool_.thread_count())));
+  table_.mla(p, workspace(table_.mla_workspace_bytes(p, device_->thread_count())));
   if (config_.mla_output_gate) {
     A* gate = gate_.need(wide_rows * w.gate.rows);
     project(x, w.gate, gate, rows);
@@ -207,7 +253,8 @@ void kimi_linear<A>::mla_block(const model::mla_weights& w, const layer_memory<A
 }
 
 template <class A>
-void kimi_linear<A>::mlp_block(const model::mlp_weights& w, std::int32_t rows, A* y) {
+void kimi_linear<A>::mlp_block(const model::mlp_weights& w, A* y) {
+  const std::int32_t rows = rows_;
   const std::int64_t cells = static_cast<std::int64_t>(rows) * w.gate.rows;
   A* gate = mlp_gate_.need(cells);
   A* up = mlp_up_.need(cells);
@@ -220,83 +267,110 @@ void kimi_linear<A>::mlp_block(const model::mlp_weights& w, std::int32_t rows, A
 template <class A>
 void kimi_linear<A>::unit_mul(A* gate, const A* up, std::int64_t count) {
   if (config_.situ.bounded()) {
-    table_.situ_mul({gate, up, count, config_.situ}, {&pool_, nullptr, 0});
+    table_.situ_mul({gate, up, count, config_.situ}, device_->context());
   } else {
-    table_.silu_mul({gate, up, count}, {&pool_, nullptr, 0});
+    table_.silu_mul({gate, up, count}, device_->context());
   }
 }
 
 // The router's choice from normed_, the experts' sum over x.
 template <class A>
-void kimi_linear<A>::routed_experts(const model::moe_weights& w, std::size_t layer, const A* x, A* y,
-                                    std::int32_t rows) {
-  const std::int64_t wide_rows = rows;
+void kimi_linear<A>::routed_experts(const model::moe_weights& w, std::size_t layer, const A* x, A* y) {
+  const std::int64_t wide_rows = rows_;
   const std::int32_t chosen = config_.experts_per_token;
+  const expert_lists& lists = expert_lists_[layer];
   A* logits = router_logits_.need(wide_rows * config_.experts);
   A* weights = router_weights_.need(wide_rows * chosen);
-  std::int32_t* ids = router_ids_.need(wide_rows * chosen);
-  project(normed_.data(), w.router, logits, rows);
-  table_.router({logits, w.bias.data(), ids, weights, rows, config_.experts, chosen, config_.renormalize,
+  std::int32_t* ids = router_ids_.data() + lists.index * wide_rows * chosen;
+  project(normed_.data(), w.router, logits, rows_);
+  table_.router({logits, w.bias.data(), ids, weights, rows_, config_.experts, chosen, config_.renormalize,
                  config_.routed_scale},
-                {&pool_, nullptr, 0});
-  if (options_.experts != nullptr) {
-    options_.experts->note(layer, {ids, static_cast<std::size_t>(wide_rows * chosen)});
-  }
-  const kernels::experts_params<A> p{
-      x,      w.w1.data(),          w.w3.data(),          w.w2.data(), ids, weights, y, rows, config_.experts,
-      chosen, config_.expert_dim(), config_.expert_width, config_.situ};
-  table_.experts(p, workspace(table_.experts_workspace_bytes(p, pool_.thread_count())));
+                device_->context());
+  const kernels::experts_params<A> p{x,
+                                     lists.w1,
+                                     lists.w3,
+                                     lists.w2,
+                                     ids,
+                                     weights,
+                                     y,
+                                     rows_,
+                                     config_.experts,
+                                     chosen,
+                                     config_.expert_dim(),
+                                     config_.expert_width,
+                                     config_.situ};
+  table_.experts(p, workspace(table_.experts_workspace_bytes(p, device_->thread_count())));
 }
 
 template <class A>
-void kimi_linear<A>::moe_block(const model::moe_weights& w, std::size_t layer, std::int32_t rows) {
+void kimi_linear<A>::moe_block(const model::moe_weights& w, std::size_t layer) {
+  const std::int32_t rows = rows_;
   const std::int64_t wide_rows = rows;
   if (config_.routed_width > 0) {
     A* in = routed_in_.need(wide_rows * config_.routed_width);
     A* out = routed_out_.need(wide_rows * config_.routed_width);
     project(normed_.data(), w.routed_down, in, rows);
-    routed_experts(w, layer, in, out, rows);
+    routed_experts(w, layer, in, out);
     if (config_.routed_norm) norm_rows(out, w.routed_norm, out, rows);
     project(out, w.routed_up, delta_.data(), rows);
   } else {
-    routed_experts(w, layer, normed_.data(), delta_.data(), rows);
+    routed_experts(w, layer, normed_.data(), delta_.data());
   }
   if (!w.shared) return;
   const std::int64_t cells = wide_rows * config_.hidden_size;
   A* shared = mlp_out_.need(cells);
-  mlp_block(*w.shared, rows, shared);
-  table_.add({delta_.data(), shared, cells}, {&pool_, nullptr, 0});
+  mlp_block(*w.shared, shared);
+  table_.add({delta_.data(), shared, cells}, device_->context());
 }
 
 template <class A>
-void kimi_linear<A>::head(const batch& work) {
-  const auto rows = static_cast<std::int32_t>(work.logit_rows.size());
+void kimi_linear<A>::head(std::int32_t rows) {
   if (rows == 0) return;
-  const std::int64_t dim = config_.hidden_size;
-  const A* stream = read_stream(model_->weights.output_mix, work.row_count());
-  A* picked = picked_.need(rows * dim);
-  for (std::int64_t i = 0; i < rows; ++i) {
-    std::copy_n(stream + work.logit_rows[static_cast<std::size_t>(i)] * dim, dim, picked + i * dim);
-  }
+  const std::int32_t dim = config_.hidden_size;
+  const A* stream = read_stream(model_->weights.output_mix);
+  A* picked = picked_.need(static_cast<std::int64_t>(rows) * dim);
+  table_.gather({stream, logit_rows_, picked, rows, dim}, device_->context());
   norm_rows(picked, model_->weights.norm, picked, rows);
-  project(picked, model_->weights.head, logits_.need(static_cast<std::int64_t>(rows) * config_.vocab_size),
-          rows);
+  const std::int64_t cells = static_cast<std::int64_t>(rows) * config_.vocab_size;
+  project(picked, model_->weights.head, logits_.need(cells), rows);
+  host_logits_ = read_back(logits_.data(), cells, logits_copy_);
+}
+
+template <class A>
+void kimi_linear<A>::note_experts() {
+  if (options_.experts == nullptr || config_.experts == 0) return;
+  const std::int64_t each = static_cast<std::int64_t>(rows_) * config_.experts_per_token;
+  const auto mixtures = static_cast<std::int64_t>(expert_lists_.size());
+  const std::int32_t* ids = read_back(router_ids_.data(), mixtures * each, ids_copy_);
+  for (std::size_t layer = 0; layer < expert_lists_.size(); ++layer) {
+    if (expert_lists_[layer].w1.each == nullptr) continue;
+    options_.experts->note(layer, {ids + expert_lists_[layer].index * each, static_cast<std::size_t>(each)});
+  }
+}
+
+template <class A>
+template <class T>
+const T* kimi_linear<A>::read_back(const T* from, std::int64_t count, std::vector<T>& copies) const {
+  if (device_->is_host()) return from;
+  copies.resize(static_cast<std::size_t>(count));
+  device_->download(copies.data(), from, copies.size() * sizeof(T));
+  return copies.data();
 }
 
 template <class A>
 void kimi_linear<A>::copy_logits(std::int32_t index, std::span<double> out) const {
   assert(out.size() == static_cast<std::size_t>(config_.vocab_size));
-  std::copy_n(logits_.data() + static_cast<std::int64_t>(index) * config_.vocab_size, out.size(),
-              out.begin());
+  std::copy_n(host_logits_ + static_cast<std::int64_t>(index) * config_.vocab_size, out.size(), out.begin());
 }
 
 template <class A>
 std::vector<double> kimi_linear<A>::kda_state_norms(std::int32_t slot) const {
   std::vector<double> norms;
+  std::vector<A> copies;
   const std::int64_t cells = static_cast<std::int64_t>(config_.kda_channels()) * config_.kda_dim;
   for (std::size_t i = 0; i < memory_.size(); ++i) {
     if (config_.layers[i] != model::layer_kind::kda) continue;
-    const A* state = memory_[i].state.data() + slot * memory_.slab_cells();
+    const A* state = read_back(memory_[i].state + slot * memory_.slab_cells(), cells, copies);
     double squares = 0.0;
     for (std::int64_t c = 0; c < cells; ++c)
       squares += static_cast<double>(state[c]) * static_cast<double>(state[c]);

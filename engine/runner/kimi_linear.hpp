@@ -13,38 +13,19 @@
 #include <span>
 #include <vector>
 
+#include "engine/runner/device.hpp"
 #include "engine/runner/model_runner.hpp"
 #include "engine/runner/pool_memory.hpp"
-#include "kernels/parallel.hpp"
 #include "kernels/table.hpp"
 
 namespace weir::engine::runner {
 
-// Uninitialised memory that grows and is kept between steps.
-template <class T>
-class scratch final {
- public:
-  T* need(std::int64_t count) {
-    if (static_cast<std::size_t>(count) > capacity_) {
-      data_.reset();
-      capacity_ = 0;
-      data_ = std::make_unique_for_overwrite<T[]>(static_cast<std::size_t>(count));
-      capacity_ = static_cast<std::size_t>(count);
-    }
-    return data_.get();
-  }
-  T* data() const noexcept { return data_.get(); }
-
- private:
-  std::unique_ptr<T[]> data_;
-  std::size_t capacity_ = 0;
-};
-
 template <class A>
 class kimi_linear final : public model_runner {
  public:
+  // The model's weights lie where `where` computes.
   kimi_linear(std::shared_ptr<const loaded_model> model, const runner_config& config,
-              kernels::kernel_table<A> table);
+              kernels::kernel_table<A> table, std::unique_ptr<device> where);
 
   void run(const batch& work) override;
   void copy(std::span<const kv::memory_op> ops) override { memory_.copy(ops); }
@@ -52,43 +33,68 @@ class kimi_linear final : public model_runner {
   std::vector<double> kda_state_norms(std::int32_t slot) const override;
 
  private:
+  // A mixture's experts, each list where the kernels run.
+  struct expert_lists {
+    kernels::matrix_list w1, w3, w2;
+    std::int64_t index = 0;  // of the layer among those with experts
+  };
+
+  void place(const batch& work);
+  kernels::matrix_list place_list(const std::vector<kernels::matrix>& experts);
   kernels::context workspace(std::size_t bytes);
   void project(const A* x, const kernels::matrix& weight, A* y, std::int32_t rows);
-  void norm_rows(const A* x, const std::vector<float>& weight, A* y, std::int32_t rows);
-  void kda_block(const model::kda_weights& w, const layer_memory<A>& memory, const batch& work);
-  void kda_inputs(const model::kda_weights& w, const layer_memory<A>& memory, const batch& work);
-  void mla_block(const model::mla_weights& w, const layer_memory<A>& memory, const batch& work);
-  void mlp_block(const model::mlp_weights& w, std::int32_t rows, A* y);
-  void moe_block(const model::moe_weights& w, std::size_t layer, std::int32_t rows);
-  void routed_experts(const model::moe_weights& w, std::size_t layer, const A* x, A* y, std::int32_t rows);
+  void norm_rows(const A* x, model::floats weight, A* y, std::int32_t rows);
+  void kda_block(const model::kda_weights& w, const layer_memory<A>& memory);
+  void kda_inputs(const model::kda_weights& w, const layer_memory<A>& memory);
+  void mla_block(const model::mla_weights& w, const layer_memory<A>& memory);
+  void mlp_block(const model::mlp_weights& w, A* y);
+  void moe_block(const model::moe_weights& w, std::size_t layer);
+  void routed_experts(const model::moe_weights& w, std::size_t layer, const A* x, A* y);
   void unit_mul(A* gate, const A* up, std::int64_t count);
-  const A* read_stream(const std::optional<model::mix_weights>& mix, std::int32_t rows);
-  bool close_block(std::size_t layer, std::int32_t rows);
-  void head(const batch& work);
+  const A* read_stream(const std::optional<model::mix_weights>& mix);
+  bool close_block(std::size_t layer);
+  void head(std::int32_t rows);
+  void note_experts();
+  // Of the host: what `from` holds, or a copy of it in `copies`.
+  template <class T>
+  const T* read_back(const T* from, std::int64_t count, std::vector<T>& copies) const;
 
   std::shared_ptr<const loaded_model> model_;
   const model::model_config& config_;
   runner_config options_;
   kernels::kernel_table<A> backend_;
   kernels::kernel_table<A> table_;  // the backend's, or in front of it one that notes times
-  kernels::thread_pool pool_;
+  const std::unique_ptr<device> device_;
   pool_memory<A> memory_;
-  scratch<std::byte> workspace_;
+  std::vector<expert_lists> expert_lists_;                 // by layer
+  std::vector<std::unique_ptr<scratch<std::byte>>> kept_;  // what the lists point into, off the host
+  scratch<std::byte> workspace_{*device_};
+
+  // The batch, where the kernels run.
+  kernels::batch_view view_;
+  std::int32_t rows_ = 0;
+  const std::int32_t* tokens_ = nullptr;
+  const std::int32_t* logit_rows_ = nullptr;
+  scratch<std::byte> placed_{*device_};
 
   // Activations of one step. normed_ feeds a block, delta_ takes its output.
-  scratch<A> x_, normed_, delta_, mixed_;  // [T, M]
-  scratch<A> blocks_;                      // [S, T, M], of which block_count_ are filled
+  scratch<A> x_{*device_}, normed_{*device_}, delta_{*device_}, mixed_{*device_};  // [T, M]
+  scratch<A> blocks_{*device_};  // [S, T, M], of which block_count_ are filled
   std::int32_t block_count_ = 0;
-  scratch<A> routed_in_, routed_out_;          // [T, L]
-  scratch<A> low_;                             // [T, D] or [T, q_lora_rank]
-  scratch<A> projected_;                       // [T, C] before the convolution
-  scratch<A> q_, k_, v_, g_, gate_, o_;        // [T, C]; q_ and o_ also of the MLA block
-  scratch<A> beta_;                            // [T, H]
-  scratch<A> latents_;                         // [T, R + Dr]
-  scratch<A> mlp_gate_, mlp_up_, mlp_out_;     // [T, F], [T, F], [T, M]
-  scratch<A> router_logits_, router_weights_;  // [T, E], [T, k]
-  scratch<std::int32_t> router_ids_;           // [T, k]
-  scratch<A> picked_, logits_;                 // [L, M], [L, V]
+  scratch<A> routed_in_{*device_}, routed_out_{*device_};  // [T, L]
+  scratch<A> low_{*device_};                               // [T, D] or [T, q_lora_rank]
+  scratch<A> projected_{*device_};                         // [T, C] before the convolution
+  // [T, C]; q_ and o_ also of the MLA block
+  scratch<A> q_{*device_}, k_{*device_}, v_{*device_}, g_{*device_}, gate_{*device_}, o_{*device_};
+  scratch<A> beta_{*device_};                                             // [T, H]
+  scratch<A> latents_{*device_};                                          // [T, R + Dr]
+  scratch<A> mlp_gate_{*device_}, mlp_up_{*device_}, mlp_out_{*device_};  // [T, F], [T, F], [T, M]
+  scratch<A> router_logits_{*device_}, router_weights_{*device_};         // [T, E], [T, k]
+  scratch<std::int32_t> router_ids_{*device_};                            // [mixtures, T, k]
+  scratch<A> picked_{*device_}, logits_{*device_};                        // [L, M], [L, V]
+  std::vector<A> logits_copy_;
+  const A* host_logits_ = nullptr;
+  std::vector<std::int32_t> ids_copy_;
 };
 
 extern template class kimi_linear<double>;

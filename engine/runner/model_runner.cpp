@@ -43,9 +43,13 @@ result<std::shared_ptr<const loaded_model>> load_model(const std::filesystem::pa
   return load_model(dir, std::move(*config), options);
 }
 
+std::int64_t latent_bytes(backend_kind backend) {
+  return scalar_bytes(backend);
+}
+
 std::int64_t page_bytes(const model::model_config& config, backend_kind backend, std::int32_t page_tokens) {
   const std::int64_t layers = config.count(model::layer_kind::mla);
-  return layers * config.latent_width() * page_tokens * scalar_bytes(backend);
+  return layers * config.latent_width() * page_tokens * latent_bytes(backend);
 }
 
 std::int64_t slot_bytes(const model::model_config& config, backend_kind backend) {
@@ -67,11 +71,13 @@ memory_layout layout_of(const model::model_config& config, backend_kind backend,
 
 std::unique_ptr<model_runner> make_runner(std::shared_ptr<const loaded_model> model,
                                           const runner_config& config) {
+  auto host = std::make_unique<host_device>(config.compute_threads);
   if (config.backend == backend_kind::reference) {
-    return std::make_unique<kimi_linear<double>>(std::move(model), config, kernels::make_reference_table());
+    return std::make_unique<kimi_linear<double>>(std::move(model), config, kernels::make_reference_table(),
+                                                 std::move(host));
   }
   return std::make_unique<kimi_linear<float>>(std::move(model), config,
-                                              kernels::make_cpu_table(config.activations));
+                                              kernels::make_cpu_table(config.activations), std::move(host));
 }
 
 }  // namespace weir::engine::runner

@@ -83,6 +83,9 @@ result<std::shared_ptr<const loaded_model>> load_model(const std::filesystem::pa
                                                        model::model_config config,
                                                        const load_options& options);
 
+// Bytes of one number of a latent in its page.
+std::int64_t latent_bytes(backend_kind backend);
+
 // Bytes of one page's content over all MLA layers, and of one state over all KDA layers.
 std::int64_t page_bytes(const model::model_config& config, backend_kind backend, std::int32_t page_tokens);
 std::int64_t slot_bytes(const model::model_config& config, backend_kind backend);

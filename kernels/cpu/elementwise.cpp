@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "kernels/cpu/ops.hpp"
 
 #undef HWY_TARGET_INCLUDE
@@ -114,6 +116,14 @@ void situ_mul(const situ_mul_params<float>& p, const context& ctx) {
 void sigmoid_mul(const sigmoid_mul_params<float>& p, const context& ctx) {
   split(ctx, p.count, k_exp_work, [&p](std::int64_t begin, std::int64_t end, int) {
     HWY_DYNAMIC_DISPATCH(sigmoid_mul_range)(p, begin, end);
+  });
+}
+
+void gather(const gather_params<float>& p, const context& ctx) {
+  split(ctx, p.rows, p.dim, [&p](std::int64_t begin, std::int64_t end, int) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      std::copy_n(p.x + static_cast<std::int64_t>(p.ids[row]) * p.dim, p.dim, p.y + row * p.dim);
+    }
   });
 }
 

@@ -41,8 +41,8 @@ struct products {
 template <activation_format Format>
 products products_of(const experts_params<float>& p) {
   products out{};
-  out.in = product_of(p.w1[0].type, Format);
-  out.out = product_of(p.w2[0].type, Format);
+  out.in = product_of(p.w1.type, Format);
+  out.out = product_of(p.w2.type, Format);
   out.in_bytes = out.in.row_bytes(p.dim);
   out.out_bytes = out.out.row_bytes(p.width);
   out.scratch_bytes = std::max(out.in.scratch_bytes(p.dim), out.out.scratch_bytes(p.width));
@@ -137,8 +137,8 @@ void multiply_in(const experts_params<float>& p, const products& how, const grou
       rows, block_count, width, 2 * k_unit_cols * p.dim * mean_rows, ctx,
       [&](const row_block& block, std::int64_t begin, std::int64_t end, int worker) {
         std::byte* scratch = rows.scratch + static_cast<std::size_t>(worker) * how.scratch_bytes;
-        const matrix& w1 = p.w1[block.expert];
-        const matrix& w3 = p.w3[block.expert];
+        const matrix& w1 = p.w1.each[block.expert];
+        const matrix& w3 = p.w3.each[block.expert];
         const std::byte* x = rows.x + static_cast<std::size_t>(block.first) * how.in_bytes;
         const std::int64_t at = block.first * width;
         how.in.columns({x, how.in_bytes, block.count, &w1, rows.gate + at, width, scratch}, begin, end);
@@ -154,7 +154,7 @@ void multiply_out(const experts_params<float>& p, const products& how, const gro
   over_columns(rows, block_count, dim, k_unit_cols * p.width * mean_rows, ctx,
                [&](const row_block& block, std::int64_t begin, std::int64_t end, int worker) {
                  std::byte* scratch = rows.scratch + static_cast<std::size_t>(worker) * how.scratch_bytes;
-                 const matrix& w2 = p.w2[block.expert];
+                 const matrix& w2 = p.w2.each[block.expert];
                  how.out.columns(
                      {rows.active + static_cast<std::size_t>(block.first) * how.out_bytes, how.out_bytes,
                       block.count, &w2, rows.down + block.first * dim, dim, scratch},

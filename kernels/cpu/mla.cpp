@@ -79,7 +79,8 @@ HWY_INLINE void attend(const mla_params<float>& p, const mla_block& block, std::
       p.batch.block_table + static_cast<std::int64_t>(sequence) * p.batch.table_stride;
   const auto seen = [&seq](std::int64_t r) { return seq.position + (r - seq.row) + 1; };
   for (std::int64_t first = 0; first < seen(end - 1); first += p.page_tokens) {
-    const rows_of<const float> page{p.pages + pages[first / p.page_tokens] * p.page_stride, width};
+    const rows_of<const float> page{
+        static_cast<const float*>(p.pages) + pages[first / p.page_tokens] * p.page_stride, width};
     for (std::int64_t r = row; r < end; ++r) {
       const std::int64_t here = std::min<std::int64_t>(p.page_tokens, seen(r) - first);
       if (here > 0) take_page(p, page, here, (r - block.row) * k_heads, block.heads(), s);
@@ -197,19 +198,14 @@ void mla_store(const mla_store_params<float>& p, const context&) {
       const std::int64_t page = pages[position / p.page_tokens];
       const float* from = p.latents + static_cast<std::int64_t>(seq.row + token) * p.width;
       const std::int64_t row = position % p.page_tokens;
-      std::copy_n(from, p.width, p.pages + page * p.page_stride + row * p.width);
+      std::copy_n(from, p.width, static_cast<float*>(p.pages) + page * p.page_stride + row * p.width);
     }
   }
 }
 
 void mla(const mla_params<float>& p, const context& ctx) {
-  std::int64_t longest = 1;
-  for (std::int32_t s = 0; s < p.batch.sequence_count; ++s) {
-    const sequence_range& seq = p.batch.sequences[s];
-    longest = std::max<std::int64_t>(longest, seq.position + seq.count);
-  }
   const std::int64_t blocks = HWY_DYNAMIC_DISPATCH(mla_blocks)(p);
-  const std::int64_t each = (longest * 2 + p.nope_dim + p.value_dim) * p.rank;
+  const std::int64_t each = (p.batch.context_max * std::int64_t{2} + p.nope_dim + p.value_dim) * p.rank;
   const std::int64_t work = each * p.batch.row_count * p.heads / std::max<std::int64_t>(blocks, 1);
   float* scratch = reinterpret_cast<float*>(ctx.workspace);
   split(ctx, blocks, work, [&p, scratch](std::int64_t begin, std::int64_t end, int worker) {

@@ -45,6 +45,7 @@ void silu_mul(const silu_mul_params<float>& p, const context& ctx);
 void situ_mul(const situ_mul_params<float>& p, const context& ctx);
 void sigmoid_mul(const sigmoid_mul_params<float>& p, const context& ctx);
 void residual_mix(const residual_mix_params<float>& p, const context& ctx);
+void gather(const gather_params<float>& p, const context& ctx);
 void add(const add_params<float>& p, const context& ctx);
 
 std::size_t mla_workspace_bytes(const mla_params<float>& p, int thread_count);

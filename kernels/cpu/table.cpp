@@ -26,6 +26,7 @@ kernel_table<float> make_table() {
       .situ_mul = cpu::situ_mul,
       .sigmoid_mul = cpu::sigmoid_mul,
       .residual_mix = cpu::residual_mix,
+      .gather = cpu::gather,
       .add = cpu::add,
       .gemm_workspace_bytes = cpu::gemm_workspace_bytes<Format>,
       .mla_workspace_bytes = cpu::mla_workspace_bytes,

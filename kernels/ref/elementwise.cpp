@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "kernels/ref/ops.hpp"
 
 namespace weir::kernels::ref {
@@ -23,6 +25,12 @@ void situ_mul(const situ_mul_params<double>& p, const context&) {
 
 void sigmoid_mul(const sigmoid_mul_params<double>& p, const context&) {
   for (std::int64_t i = 0; i < p.count; ++i) p.x[i] *= sigmoid(p.gate[i]);
+}
+
+void gather(const gather_params<double>& p, const context&) {
+  for (std::int64_t row = 0; row < p.rows; ++row) {
+    std::copy_n(p.x + static_cast<std::int64_t>(p.ids[row]) * p.dim, p.dim, p.y + row * p.dim);
+  }
 }
 
 void add(const add_params<double>& p, const context&) {

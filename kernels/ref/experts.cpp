@@ -39,14 +39,14 @@ void experts(const experts_params<double>& p, const context& ctx) {
     const double* x = p.x + row * p.dim;
     for (std::int32_t i = 0; i < p.per_token; ++i) {
       const std::int32_t expert = p.ids[row * p.per_token + i];
-      gemm({x, p.w1[expert], gate.data(), 1}, ctx);
-      gemm({x, p.w3[expert], up.data(), 1}, ctx);
+      gemm({x, p.w1.each[expert], gate.data(), 1}, ctx);
+      gemm({x, p.w3.each[expert], up.data(), 1}, ctx);
       if (p.situ.bounded()) {
         situ_mul({gate.data(), up.data(), p.width, p.situ}, ctx);
       } else {
         silu_mul({gate.data(), up.data(), p.width}, ctx);
       }
-      gemm({gate.data(), p.w2[expert], down.data(), 1}, ctx);
+      gemm({gate.data(), p.w2.each[expert], down.data(), 1}, ctx);
       const double weight = p.weights[row * p.per_token + i];
       for (std::int32_t d = 0; d < p.dim; ++d)
         p.y[row * p.dim + d] += weight * down[static_cast<std::size_t>(d)];

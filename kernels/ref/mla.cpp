@@ -11,7 +11,7 @@ const double* latent_at(const mla_params<double>& p, std::int32_t sequence, std:
   const std::int64_t table = static_cast<std::int64_t>(sequence) * p.batch.table_stride;
   const std::int64_t page = p.batch.block_table[table + position / p.page_tokens];
   const std::int64_t row = position % p.page_tokens;
-  return p.pages + page * p.page_stride + row * (p.rank + p.rope_dim);
+  return static_cast<const double*>(p.pages) + page * p.page_stride + row * (p.rank + p.rope_dim);
 }
 
 // Softmax weights of one head's query over positions [0, count).
@@ -43,7 +43,7 @@ void mla_store(const mla_store_params<double>& p, const context&) {
       const std::int64_t page = p.batch.block_table[table + position / p.page_tokens];
       const double* from = p.latents + static_cast<std::int64_t>(seq.row + token) * p.width;
       const std::int64_t row = position % p.page_tokens;
-      std::copy_n(from, p.width, p.pages + page * p.page_stride + row * p.width);
+      std::copy_n(from, p.width, static_cast<double*>(p.pages) + page * p.page_stride + row * p.width);
     }
   }
 }

@@ -37,6 +37,7 @@ void silu_mul(const silu_mul_params<double>& p, const context& ctx);
 void situ_mul(const situ_mul_params<double>& p, const context& ctx);
 void sigmoid_mul(const sigmoid_mul_params<double>& p, const context& ctx);
 void residual_mix(const residual_mix_params<double>& p, const context& ctx);
+void gather(const gather_params<double>& p, const context& ctx);
 void add(const add_params<double>& p, const context& ctx);
 
 }  // namespace weir::kernels::ref

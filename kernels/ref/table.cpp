@@ -23,6 +23,7 @@ kernel_table<double> make_reference_table() {
       .situ_mul = ref::situ_mul,
       .sigmoid_mul = ref::sigmoid_mul,
       .residual_mix = ref::residual_mix,
+      .gather = ref::gather,
       .add = ref::add,
       .gemm_workspace_bytes = [](const gemm_params<double>&, int) { return std::size_t{0}; },
       .mla_workspace_bytes = [](const mla_params<double>&, int) { return std::size_t{0}; },

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "kernels/dtype.hpp"
@@ -26,7 +27,7 @@ constexpr std::uint32_t k_sigmoid_gating = 2;
 constexpr std::uint32_t k_all_f32 = 0, k_mostly_bf16 = 32;  // general.file_type
 constexpr std::int32_t k_normal_token = 1;
 
-void put_floats(std::ostream& out, const std::vector<float>& values) {
+void put_floats(std::ostream& out, std::span<const float> values) {
   out.write(reinterpret_cast<const char*>(values.data()),
             static_cast<std::streamsize>(values.size() * sizeof(float)));
 }
@@ -78,12 +79,12 @@ class converter final {
 
   void add_matrix(const std::string& name, const matrix& m) { add_matrix(name, m, type_of(m)); }
 
-  void add_floats(const std::string& name, const std::vector<float>& values, dims shape) {
+  void add_floats(const std::string& name, std::span<const float> values, dims shape) {
     out_.add(
-        {name, std::move(shape), tensor_type::f32, [&values](std::ostream& to) { put_floats(to, values); }});
+        {name, std::move(shape), tensor_type::f32, [values](std::ostream& to) { put_floats(to, values); }});
   }
 
-  void add_floats(const std::string& name, const std::vector<float>& values) {
+  void add_floats(const std::string& name, std::span<const float> values) {
     add_floats(name, values, {values.size()});
   }
 
@@ -112,9 +113,9 @@ class converter final {
   static std::uint64_t size(std::int32_t value) { return static_cast<std::uint64_t>(value); }
 
   // Taps of a channel side by side, where the engine has channels of a tap side by side.
-  void add_taps(const std::string& name, const std::vector<float>& taps) {
+  void add_taps(const std::string& name, std::span<const float> taps) {
     const std::uint64_t channels = size(c_.kda_channels()), count = size(c_.conv_taps);
-    out_.add({name, {count, 1, channels, 1}, tensor_type::f32, [&taps, channels, count](std::ostream& to) {
+    out_.add({name, {count, 1, channels, 1}, tensor_type::f32, [taps, channels, count](std::ostream& to) {
                 std::vector<float> turned;
                 turned.reserve(taps.size());
                 for (std::uint64_t channel = 0; channel < channels; ++channel)
@@ -135,7 +136,7 @@ class converter final {
     add_matrix(block_ + "ssm_f_b.weight", w.decay_b);
     add_matrix(block_ + "ssm_beta.weight", w.beta);
     out_.add({block_ + "ssm_a", {1, w.a_log.size(), 1, 1}, tensor_type::f32, [&w](std::ostream& to) {
-                std::vector<float> decay(w.a_log);
+                std::vector<float> decay(w.a_log.begin(), w.a_log.end());
                 for (float& value : decay) value = -std::exp(value);
                 put_floats(to, decay);
               }});

@@ -137,12 +137,12 @@ TEST_CASE("experts", "[kernels]") {
         for (std::int32_t i = 0; i < r.chosen; ++i) ids.push_back((first + i) % r.experts);
       }
       both y = zeros(static_cast<std::int64_t>(r.rows) * r.dim);
-      k_reference.experts({x.wide.data(), w1.data(), w3.data(), w2.data(), ids.data(), weights.wide.data(),
-                           y.wide.data(), r.rows, r.experts, r.chosen, r.dim, r.width},
+      k_reference.experts({x.wide.data(), list_of(w1), list_of(w3), list_of(w2), ids.data(),
+                           weights.wide.data(), y.wide.data(), r.rows, r.experts, r.chosen, r.dim, r.width},
                           {});
       const kernels::experts_params<float> p{
-          x.narrow.data(), w1.data(), w3.data(), w2.data(), ids.data(), weights.narrow.data(),
-          y.narrow.data(), r.rows,    r.experts, r.chosen,  r.dim,      r.width};
+          x.narrow.data(), list_of(w1), list_of(w3), list_of(w2), ids.data(), weights.narrow.data(),
+          y.narrow.data(), r.rows,      r.experts,   r.chosen,    r.dim,      r.width};
       kernels::thread_pool pool(2);
       const guarded_context ctx(pool, k_cpu.experts_workspace_bytes(p, 2));
       k_cpu.experts(p, ctx.get());

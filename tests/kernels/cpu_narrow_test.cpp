@@ -179,13 +179,13 @@ TEST_CASE("experts with rounded activations", "[kernels]") {
       for (std::int32_t i = 0; i < r.chosen; ++i) ids.push_back((t + i) % r.experts);
     }
     both y = zeros(static_cast<std::int64_t>(r.rows) * dim);
-    k_reference.experts({x.wide.data(), w1.data(), w3.data(), w2.data(), ids.data(), weights.wide.data(),
-                         y.wide.data(), r.rows, r.experts, r.chosen, dim, width},
+    k_reference.experts({x.wide.data(), list_of(w1), list_of(w3), list_of(w2), ids.data(),
+                         weights.wide.data(), y.wide.data(), r.rows, r.experts, r.chosen, dim, width},
                         {});
     for (const auto* table : {&k_exact, &k_narrow}) {
       const kernels::experts_params<float> p{
-          x.narrow.data(), w1.data(), w3.data(), w2.data(), ids.data(), weights.narrow.data(),
-          y.narrow.data(), r.rows,    r.experts, r.chosen,  dim,        width};
+          x.narrow.data(), list_of(w1), list_of(w3), list_of(w2), ids.data(), weights.narrow.data(),
+          y.narrow.data(), r.rows,      r.experts,   r.chosen,    dim,        width};
       kernels::thread_pool pool(2);
       const guarded_context ctx(pool, table->experts_workspace_bytes(p, 2));
       table->experts(p, ctx.get());

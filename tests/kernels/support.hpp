@@ -126,6 +126,10 @@ struct stored_matrix {
   }
 };
 
+inline kernels::matrix_list list_of(const std::vector<kernels::matrix>& experts) {
+  return {experts.data(), experts.front().type};
+}
+
 // The largest distance, relative to the largest value. The values must say something: a constant or empty
 // output fails.
 inline void check_close(const both& out, double tolerance) {
@@ -214,7 +218,13 @@ struct test_batch {
   std::int32_t rows() const { return static_cast<std::int32_t>(row_sequence.size()); }
   std::int32_t slots() const { return static_cast<std::int32_t>(sequences.size()); }
   kernels::batch_view view() const {
-    return {sequences.data(), row_sequence.data(), block_table.data(), slots(), stride, rows()};
+    kernels::batch_view out{
+        sequences.data(), row_sequence.data(), block_table.data(), slots(), stride, rows()};
+    for (const kernels::sequence_range& seq : sequences) {
+      out.context_max = std::max(out.context_max, seq.position + seq.count);
+      out.count_max = std::max(out.count_max, seq.count);
+    }
+    return out;
   }
 };
 

@@ -1,0 +1,317 @@
+#include "tests/cuda_emulator/cuda_runtime.h"
+
+#include <ucontext.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <vector>
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/common_interface_defs.h>
+#endif
+
+uint3 threadIdx, blockIdx;
+dim3 blockDim, gridDim;
+
+namespace cuda_emulator {
+
+namespace {
+
+constexpr std::size_t k_stack_bytes = 256 << 10;
+constexpr std::size_t k_shared_max = 227 << 10;  // of a block on sm_90
+constexpr unsigned k_threads_max = 1024;
+
+[[noreturn]] void refuse(const char* what) {
+  std::fprintf(stderr, "cuda emulator: %s (block %u,%u,%u thread %u,%u,%u)\n", what, blockIdx.x, blockIdx.y,
+               blockIdx.z, threadIdx.x, threadIdx.y, threadIdx.z);
+  std::abort();
+}
+
+enum class waits : std::uint8_t { nothing, warp, block, ended };
+
+struct pending_copy {
+  void* to;
+  const void* from;  // null: zeros
+  std::size_t group;
+};
+
+struct fiber {
+  ucontext_t context{};
+  std::unique_ptr<std::byte[]> stack = std::make_unique_for_overwrite<std::byte[]>(k_stack_bytes);
+  uint3 index;
+  waits state = waits::nothing;
+  unsigned mask = 0;  // of the warp operation that it waits in
+  std::vector<pending_copy> copies;
+  std::size_t groups = 0;  // committed
+  unsigned exchanges = 0;  // parity picks the buffer: a lane can be one operation ahead of another's reading
+};
+
+// Blocks are run one after another, so their parts are reused.
+struct machine {
+  std::vector<std::unique_ptr<fiber>> fibers;
+  std::vector<std::byte> exchanged;  // [warps, 2, lanes, k_exchange_bytes]
+  alignas(128) std::byte shared[k_shared_max];
+  ucontext_t scheduler{};
+  std::size_t current = 0;
+  std::size_t count = 0;
+  std::uint32_t round = 1;
+  void (*body)(void*) = nullptr;
+  void* argument = nullptr;
+#if defined(__SANITIZE_ADDRESS__)
+  const void* scheduler_stack = nullptr;
+  std::size_t scheduler_stack_bytes = 0;
+#endif
+};
+
+machine& the_machine() {
+  static machine out;
+  return out;
+}
+
+void to_scheduler(bool last) {
+  machine& m = the_machine();
+  fiber& me = *m.fibers[m.current];
+#if defined(__SANITIZE_ADDRESS__)
+  void* fake = nullptr;
+  __sanitizer_start_switch_fiber(last ? nullptr : &fake, m.scheduler_stack, m.scheduler_stack_bytes);
+  swapcontext(&me.context, &m.scheduler);
+  __sanitizer_finish_switch_fiber(fake, nullptr, nullptr);
+#else
+  static_cast<void>(last);
+  swapcontext(&me.context, &m.scheduler);
+#endif
+}
+
+void enter() {
+  machine& m = the_machine();
+#if defined(__SANITIZE_ADDRESS__)
+  __sanitizer_finish_switch_fiber(nullptr, &m.scheduler_stack, &m.scheduler_stack_bytes);
+#endif
+  m.body(m.argument);
+  m.fibers[m.current]->state = waits::ended;
+  to_scheduler(true);
+}
+
+void resume(std::size_t which) {
+  machine& m = the_machine();
+  m.current = which;
+  fiber& to = *m.fibers[which];
+  threadIdx = to.index;
+#if defined(__SANITIZE_ADDRESS__)
+  void* fake = nullptr;
+  __sanitizer_start_switch_fiber(&fake, to.stack.get(), k_stack_bytes);
+  swapcontext(&m.scheduler, &to.context);
+  __sanitizer_finish_switch_fiber(fake, nullptr, nullptr);
+#else
+  swapcontext(&m.scheduler, &to.context);
+#endif
+}
+
+void start(std::size_t which, dim3 block) {
+  machine& m = the_machine();
+  if (which == m.fibers.size()) m.fibers.push_back(std::make_unique<fiber>());
+  fiber& f = *m.fibers[which];
+  const auto linear = static_cast<unsigned>(which);
+  f.index = {linear % block.x, linear / block.x % block.y, linear / block.x / block.y};
+  f.state = waits::nothing;
+  f.exchanges = 0;
+  f.copies.clear();
+  f.groups = 0;
+  getcontext(&f.context);
+  f.context.uc_stack.ss_sp = f.stack.get();
+  f.context.uc_stack.ss_size = k_stack_bytes;
+  f.context.uc_link = nullptr;
+  makecontext(&f.context, enter, 0);
+}
+
+// Lets those go on whose warp operation has all its lanes. Whether any could.
+bool release_warps() {
+  machine& m = the_machine();
+  bool any = false;
+  for (std::size_t first = 0; first < m.count; first += k_lanes) {
+    const std::size_t lanes = std::min<std::size_t>(k_lanes, m.count - first);
+    const unsigned there = lanes == k_lanes ? ~0U : (1U << lanes) - 1U;
+    unsigned waiting = 0;
+    for (std::size_t lane = 0; lane < lanes; ++lane) {
+      if (m.fibers[first + lane]->state == waits::warp) waiting |= 1U << lane;
+    }
+    for (std::size_t lane = 0; lane < lanes; ++lane) {
+      fiber& f = *m.fibers[first + lane];
+      if ((waiting >> lane & 1U) == 0 || (f.mask & there & ~waiting) != 0) continue;
+      for (std::size_t other = 0; other < lanes; ++other) {
+        const bool joined = (f.mask >> other & 1U) != 0;
+        if (joined && m.fibers[first + other]->mask != f.mask)
+          refuse("lanes of one operation differ in their masks");
+      }
+      f.state = waits::nothing;
+      any = true;
+    }
+  }
+  return any;
+}
+
+bool release_block() {
+  machine& m = the_machine();
+  bool any = false;
+  for (std::size_t i = 0; i < m.count; ++i) {
+    if (m.fibers[i]->state == waits::warp) return false;
+    any = any || m.fibers[i]->state == waits::block;
+  }
+  for (std::size_t i = 0; i < m.count; ++i) {
+    if (m.fibers[i]->state == waits::block) m.fibers[i]->state = waits::nothing;
+  }
+  return any;
+}
+
+bool all_ended() {
+  const machine& m = the_machine();
+  for (std::size_t i = 0; i < m.count; ++i) {
+    if (m.fibers[i]->state != waits::ended) return false;
+  }
+  return true;
+}
+
+void run_block(dim3 block) {
+  machine& m = the_machine();
+  for (std::size_t i = 0; i < m.count; ++i) start(i, block);
+  // What a block finds in shared memory is whatever was there; NaN shows who relies on it.
+  std::memset(m.shared, 0xFF, sizeof m.shared);
+  while (!all_ended()) {
+    m.round = m.round * 1664525U + 1013904223U;
+    const std::size_t first = (m.round >> 8) % m.count;
+    const bool down = (m.round >> 31) != 0;
+    for (std::size_t n = 0; n < m.count; ++n) {
+      const std::size_t i = (down ? first + m.count - n : first + n) % m.count;
+      if (m.fibers[i]->state == waits::nothing) resume(i);
+    }
+    if (!release_warps() && !release_block() && !all_ended()) refuse("threads wait for one another");
+  }
+}
+
+}  // namespace
+
+const std::byte* exchange(unsigned mask, const void* mine, std::size_t bytes) {
+  machine& m = the_machine();
+  fiber& me = *m.fibers[m.current];
+  if (bytes > k_exchange_bytes) refuse("a value too large to exchange");
+  if ((mask >> (m.current % k_lanes) & 1U) == 0) refuse("a lane outside its own mask");
+  const std::size_t buffer = m.current / k_lanes * 2 + me.exchanges++ % 2;
+  std::byte* const shown = m.exchanged.data() + buffer * k_lanes * k_exchange_bytes;
+  std::memcpy(shown + m.current % k_lanes * k_exchange_bytes, mine, bytes);
+  me.mask = mask;
+  me.state = waits::warp;
+  to_scheduler(false);
+  return shown;
+}
+
+void block_barrier() {
+  machine& m = the_machine();
+  m.fibers[m.current]->state = waits::block;
+  to_scheduler(false);
+}
+
+void mma_bf16(float (&c)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2]) {
+  struct operands {
+    std::uint32_t a[4];
+    std::uint32_t b[2];
+  } mine;
+  std::memcpy(mine.a, a, sizeof mine.a);
+  std::memcpy(mine.b, b, sizeof mine.b);
+  const std::byte* shown = exchange(~0U, &mine, sizeof mine);
+  const auto half = [](std::uint32_t pair, int which) {
+    const std::uint32_t bits = which == 0 ? pair << 16 : pair & 0xFFFF0000U;
+    float out;
+    std::memcpy(&out, &bits, sizeof out);
+    return out;
+  };
+  const int row = lane() / 4;
+  const int col = lane() % 4 * 2;
+  for (int i = 0; i < 4; ++i) {
+    const int high_row = i / 2;
+    float sum = 0.0F;
+    for (int k = 0; k < 16; ++k) {
+      const auto left = lane_value<operands>(shown, row * 4 + k % 8 / 2);
+      const auto right = lane_value<operands>(shown, (col + i % 2) * 4 + k % 8 / 2);
+      sum += half(left.a[k / 8 * 2 + high_row], k % 2) * half(right.b[k / 8], k % 2);
+    }
+    c[i] += sum;
+  }
+}
+
+void load_tiles(std::uint32_t (&out)[4], const void* shared_row, bool transposed) {
+  if (reinterpret_cast<std::uintptr_t>(shared_row) % 16 != 0)
+    refuse("a tile's row is not aligned to 16 bytes");
+  struct row {
+    std::uint16_t values[8];
+  } mine;
+  std::memcpy(&mine, shared_row, sizeof mine);
+  const std::byte* shown = exchange(~0U, &mine, sizeof mine);
+  const int major = lane() / 4;
+  const int minor = lane() % 4 * 2;
+  for (int tile = 0; tile < 4; ++tile) {
+    const auto value = [&](int which, int col) {
+      return lane_value<row>(shown, tile * 8 + which).values[col];
+    };
+    const std::uint16_t low = transposed ? value(minor, major) : value(major, minor);
+    const std::uint16_t high = transposed ? value(minor + 1, major) : value(major, minor + 1);
+    out[tile] = static_cast<std::uint32_t>(high) << 16 | low;
+  }
+}
+
+void copy_async16(void* shared, const void* global, bool there) {
+  machine& m = the_machine();
+  fiber& me = *m.fibers[m.current];
+  if (reinterpret_cast<std::uintptr_t>(shared) % 16 != 0 ||
+      (there && reinterpret_cast<std::uintptr_t>(global) % 16 != 0)) {
+    refuse("an asynchronous copy that is not aligned to 16 bytes");
+  }
+  me.copies.push_back({shared, there ? global : nullptr, me.groups});
+}
+
+void commit_copies() {
+  machine& m = the_machine();
+  ++m.fibers[m.current]->groups;
+}
+
+void wait_copies(int left) {
+  constexpr std::size_t k_copy_bytes = 16;
+  machine& m = the_machine();
+  fiber& me = *m.fibers[m.current];
+  std::erase_if(me.copies, [&](const pending_copy& copy) {
+    if (copy.group + static_cast<std::size_t>(left) >= me.groups) return false;
+    if (copy.from != nullptr) {
+      std::memcpy(copy.to, copy.from, k_copy_bytes);
+    } else {
+      std::memset(copy.to, 0, k_copy_bytes);
+    }
+    return true;
+  });
+}
+
+void* dynamic_shared() noexcept {
+  return the_machine().shared;
+}
+
+void run_threads(dim3 grid, dim3 block, std::size_t shared_bytes, void (*body)(void*), void* argument) {
+  machine& m = the_machine();
+  m.count = static_cast<std::size_t>(block.x) * block.y * block.z;
+  if (m.count == 0 || m.count > k_threads_max) refuse("a block has 1 to 1024 threads");
+  if (shared_bytes > k_shared_max) refuse("too much dynamic shared memory");
+  if (grid.x == 0 || grid.y == 0 || grid.z == 0 || grid.x > 0x7FFFFFFFU || grid.y > 65535 || grid.z > 65535) {
+    refuse("a grid of a size that CUDA refuses");
+  }
+  m.body = body;
+  m.argument = argument;
+  m.exchanged.resize((m.count / k_lanes + 1) * 2 * k_lanes * k_exchange_bytes);
+  blockDim = block;
+  gridDim = grid;
+  for (blockIdx.z = 0; blockIdx.z < grid.z; ++blockIdx.z) {
+    for (blockIdx.y = 0; blockIdx.y < grid.y; ++blockIdx.y) {
+      for (blockIdx.x = 0; blockIdx.x < grid.x; ++blockIdx.x) run_block(block);
+    }
+  }
+}
+
+}  // namespace cuda_emulator
