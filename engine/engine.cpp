@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "engine/plan/memory_plan.hpp"
+#include "engine/runner/backend.hpp"
 #include "engine/runner/model_runner.hpp"
 #include "engine/serve_model.hpp"
 #include "engine/worker.hpp"
@@ -63,6 +64,14 @@ result<void> check(const engine_config& config) {
   return {};
 }
 
+engine_config with_defaults(const engine_config& wanted, backend_kind backend) {
+  engine_config out = wanted;
+  out.backend = backend;
+  out.activations = wanted.activations.value_or(backend == backend_kind::cuda ? activation_format::narrow
+                                                                              : activation_format::float32);
+  return out;
+}
+
 // One state and one page at the least; as many slabs as kv_bytes pays for.
 result<std::int32_t> count_slabs(const engine_config& config, const runner::memory_layout& layout) {
   constexpr std::int64_t k_places_max = std::numeric_limits<std::int32_t>::max();
@@ -84,7 +93,8 @@ int thread_count(const engine_config& config) {
 // Before a weight is read. Of the six envelopes an engine by itself has four; the cache lives in the pool's.
 result<void> check_memory(const engine_config& config, const model::model_config& model) {
   if (config.memory_bytes == 0) return {};
-  const runner::memory_layout layout = runner::layout_of(model, config.backend, config.page_tokens);
+  const runner::memory_layout layout =
+      runner::layout_of(model, runner::numbers_of(config.backend, *config.activations), config.page_tokens);
   const std::int32_t scalar = config.backend == backend_kind::reference ? 8 : 4;
   const std::int64_t states = std::min(config.sequences_max * layout.slab_bytes(), config.kv_bytes);
   plan::memory_plan needs;
@@ -172,8 +182,11 @@ class embedded_engine final : public engine {
 
 }  // namespace
 
-result<std::unique_ptr<engine>> engine::open(const engine_config& config) {
-  if (auto checked = check(config); !checked) return std::unexpected(checked.error());
+result<std::unique_ptr<engine>> engine::open(const engine_config& wanted) {
+  if (auto checked = check(wanted); !checked) return std::unexpected(checked.error());
+  const auto backend = runner::resolve(wanted.backend);
+  if (!backend) return std::unexpected(backend.error());
+  const engine_config config = with_defaults(wanted, *backend);
   auto facts = model::load_model_config(config.model_dir);
   if (!facts) return std::unexpected(facts.error());
   if (auto fits = check_memory(config, *facts); !fits) return std::unexpected(fits.error());
@@ -183,16 +196,26 @@ result<std::unique_ptr<engine>> engine::open(const engine_config& config) {
   return serve_model(config, *loaded);
 }
 
-result<std::unique_ptr<engine>> serve_model(const engine_config& config,
+result<std::unique_ptr<engine>> serve_model(const engine_config& wanted,
                                             std::shared_ptr<const runner::loaded_model> loaded) {
-  if (auto checked = check(config); !checked) return std::unexpected(checked.error());
+  if (auto checked = check(wanted); !checked) return std::unexpected(checked.error());
+  const auto backend = runner::resolve(wanted.backend);
+  if (!backend) return std::unexpected(backend.error());
+  const engine_config config = with_defaults(wanted, *backend);
   const model::model_config& model = loaded->config;
-  const runner::memory_layout layout = runner::layout_of(model, config.backend, config.page_tokens);
+  const runner::memory_layout layout =
+      runner::layout_of(model, runner::numbers_of(config.backend, *config.activations), config.page_tokens);
   const auto slabs = count_slabs(config, layout);
   if (!slabs) return std::unexpected(slabs.error());
 
   model_info info;
   info.architecture = model.architecture;
+  info.backend = config.backend;
+  if (config.backend == backend_kind::cuda) {
+    const auto facts = runner::cuda_backend()->facts(config.device);
+    if (!facts) return std::unexpected(facts.error());
+    info.device = facts->name;
+  }
   info.vocab_size = model.vocab_size;
   const std::int64_t longest = (*slabs - 1LL) * layout.slab_pages * config.page_tokens;
   info.context_tokens = static_cast<std::int32_t>(std::min<std::int64_t>(model.context_tokens, longest));
@@ -211,8 +234,9 @@ result<std::unique_ptr<engine>> serve_model(const engine_config& config,
   settings.on_cache_events = config.on_cache_events;
   runner::runner_config placement;
   placement.backend = config.backend;
-  placement.activations = config.activations;
+  placement.activations = *config.activations;
   placement.compute_threads = thread_count(config);
+  placement.device = config.device;
   placement.slab_count = *slabs;
   placement.page_tokens = config.page_tokens;
   const auto times = std::make_shared<kernels::op_times>();

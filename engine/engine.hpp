@@ -12,10 +12,12 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "engine/backend_kind.hpp"
 #include "engine/cache/cache_event.hpp"
 #include "engine/constraint.hpp"
 #include "engine/model/weight_format.hpp"
@@ -24,8 +26,6 @@
 #include "engine/sampling_params.hpp"
 
 namespace weir::engine {
-
-enum class backend_kind { reference, cpu };  // scalar double accumulation; vectorised float32
 
 // Three grains that need not agree: prompts are compared in hash units, at whose ends alone a prefix can be
 // reused; states are kept at prompt ends, junctions, hints and every `spacing_tokens`; the scheduler ends the
@@ -39,12 +39,13 @@ struct prefix_cache_config {
 
 struct engine_config {
   std::filesystem::path model_dir;
-  backend_kind backend = backend_kind::cpu;
+  backend_kind backend = backend_kind::automatic;
   weight_format weights = weight_format::stored;
-  activation_format activations = activation_format::float32;  // of the cpu backend
-  std::int32_t compute_threads = 0;                            // 0 = cores - 1, at least 1
-  std::int32_t sequences_max = 64;                             // running at once, as far as kv_bytes allows
-  std::int32_t queue_max = 1024;                               // waiting beyond that is errc::queue_full
+  std::optional<activation_format> activations;  // nothing: narrow on cuda, else float32
+  std::int32_t compute_threads = 0;              // 0 = cores - 1, at least 1
+  std::int32_t device = 0;                       // of the cuda backend
+  std::int32_t sequences_max = 64;               // running at once, as far as kv_bytes allows
+  std::int32_t queue_max = 1024;                 // waiting beyond that is errc::queue_full
   std::int64_t kv_bytes = 256LL << 20;  // one pool: MLA pages, KDA states, and what the cache keeps of both
   std::int64_t memory_bytes = 0;        // that weights, activations and kv_bytes must fit; 0: not checked
   std::int32_t page_tokens = 64;        // tokens per MLA page
@@ -63,6 +64,8 @@ struct engine_config {
 
 struct model_info {
   std::string architecture;
+  backend_kind backend = backend_kind::cpu;  // that computes
+  std::string device;                        // its name; empty: the host
   std::int32_t vocab_size = 0;
   std::int32_t context_tokens = 0;  // model_max_length, capped by what kv_bytes can hold
   std::int32_t eos_token = -1;

@@ -66,6 +66,11 @@ void print_banner(const snapshot& snap, const std::string& api_url, const std::s
   const std::string key = open ? "any" : "YOUR_KEY";
   const std::string header = open ? "" : " -H 'Authorization: Bearer YOUR_KEY'";
   fmt::print("weir {}\nlistening on {}\nadmin on {}\nmodels: {}\n", k_version, api_url, admin_url, models);
+  for (const auto& [name, engine] : snap.engines) {
+    const engine::model_info& of = engine.target->model();
+    fmt::print("engine of '{}': backend {}{}\n", name, engine::to_text(of.backend),
+               of.device.empty() ? "" : " on " + of.device);
+  }
   if (snap.events) {
     fmt::print("KV events at {}, replayed at {}\n", snap.events->endpoint(), snap.events->replay_endpoint());
   }

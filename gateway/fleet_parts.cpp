@@ -51,10 +51,9 @@ upstream::engine_upstream_config to_engine_config(const config::target_config& t
   upstream::engine_upstream_config out;
   out.name = target.name;
   out.engine.model_dir = target.engine.model_dir;
-  out.engine.backend =
-      target.engine.backend == "reference" ? engine::backend_kind::reference : engine::backend_kind::cpu;
+  out.engine.backend = *engine::backend_kind_of(target.engine.backend);
   out.engine.weights = *engine::weight_format_of(target.engine.weights);
-  out.engine.activations = *engine::activation_format_of(target.engine.activations);
+  out.engine.activations = engine::activation_format_of(target.engine.activations);
   out.engine.compute_threads = static_cast<std::int32_t>(target.engine.threads);
   out.engine.sequences_max = static_cast<std::int32_t>(target.engine.sequences);
   out.engine.queue_max = static_cast<std::int32_t>(target.engine.queue);

@@ -3,6 +3,7 @@
 #include <csignal>
 #include <exception>
 
+#include "engine/cuda/cuda_backend.hpp"
 #include "gateway/cli/commands.hpp"
 #include "gateway/heap.hpp"
 #include "gateway/version.hpp"
@@ -22,6 +23,7 @@ void raise_descriptor_limit() {
 int main(int argc, char** argv) {
   using namespace weir::gateway;
   std::signal(SIGPIPE, SIG_IGN);
+  weir::engine::cuda::link_backend();
   keep_freed_memory();
   raise_descriptor_limit();
   CLI::App app{

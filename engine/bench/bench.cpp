@@ -5,6 +5,9 @@
 #include <numeric>
 #include <utility>
 
+#include "engine/bench/device_limits.hpp"
+#include "engine/runner/backend.hpp"
+
 namespace weir::engine::bench {
 
 namespace {
@@ -101,7 +104,9 @@ class bench final {
     // States lie in the first slabs, pages in those behind them.
     const std::int32_t pages = std::max(most * sequence_pages_, prompt_pages);
     const std::int32_t slab_pages =
-        runner::layout_of(model_->config, options.backend, k_page_tokens).slab_pages;
+        runner::layout_of(model_->config, runner::numbers_of(options.backend, options.activations),
+                          k_page_tokens)
+            .slab_pages;
     config.slab_count = most + (pages - 1) / slab_pages + 1;
     config.page_tokens = k_page_tokens;
     config.times = &times_;
@@ -240,16 +245,24 @@ result<void> check(const bench_options& o, const model::model_config& config) {
 
 }  // namespace
 
-result<bench_report> run(std::shared_ptr<const runner::loaded_model> model, const bench_options& options) {
-  if (auto good = check(options, model->config); !good) return std::unexpected(good.error());
+result<bench_report> run(std::shared_ptr<const runner::loaded_model> model, const bench_options& wanted) {
+  if (auto good = check(wanted, model->config); !good) return std::unexpected(good.error());
+  const auto backend = runner::resolve(wanted.backend);
+  if (!backend) return std::unexpected(backend.error());
+  bench_options options = wanted;
+  options.backend = *backend;
   const auto tell = [&options](const std::string& what) {
     if (options.progress) options.progress(what);
   };
   bench_report out;
   out.parameters = model->weights.parameter_count;
   out.weight_bytes = model->weights.weight_bytes;
-  {
-    tell("what the machine can do");
+  tell("what the machine can do");
+  if (options.backend == backend_kind::cuda) {
+    const auto limits = measure_device(0);
+    if (!limits) return std::unexpected(limits.error());
+    out.machine = *limits;
+  } else {
     kernels::thread_pool pool(options.compute_threads);
     out.machine = kernels::measure_machine(pool);
   }

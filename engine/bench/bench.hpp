@@ -23,7 +23,7 @@ inline constexpr std::int32_t k_bench_tokens_max = 1 << 20;
 
 struct bench_options {
   int compute_threads = 1;
-  backend_kind backend = backend_kind::cpu;
+  backend_kind backend = backend_kind::automatic;
   kernels::activation_format activations = kernels::activation_format::float32;  // of the cpu backend
   std::int32_t prompt_tokens = 512;                                              // 1 .. k_bench_tokens_max
   std::int32_t chunk_tokens = 512;                                               // of a prefill step

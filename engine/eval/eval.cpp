@@ -8,6 +8,7 @@
 #include <span>
 
 #include "engine/eval/golden.hpp"
+#include "engine/runner/backend.hpp"
 #include "kernels/parallel.hpp"
 
 namespace weir::engine::eval {
@@ -48,7 +49,9 @@ class session final {
       : pages_(static_cast<std::size_t>((tokens_max - 1) / options.page_tokens + 1)),
         logits_(static_cast<std::size_t>(model->config.vocab_size)) {
     const std::int32_t slab_pages =
-        runner::layout_of(model->config, options.backend, options.page_tokens).slab_pages;
+        runner::layout_of(model->config, runner::numbers_of(options.backend, options.activations),
+                          options.page_tokens)
+            .slab_pages;
     std::iota(pages_.begin(), pages_.end(), slab_pages);
     runner::runner_config config;
     config.backend = options.backend;
@@ -206,8 +209,12 @@ bool eval_report::passed() const noexcept {
          worst.argmax_mismatches == 0 && worst.greedy_mismatches == 0;
 }
 
-result<eval_report> evaluate(const eval_options& options) {
-  if (auto checked = check(options); !checked) return std::unexpected(checked.error());
+result<eval_report> evaluate(const eval_options& wanted) {
+  if (auto checked = check(wanted); !checked) return std::unexpected(checked.error());
+  const auto backend = runner::resolve(wanted.backend);
+  if (!backend) return std::unexpected(backend.error());
+  eval_options options = wanted;
+  options.backend = *backend;
   auto model =
       runner::load_model(options.model_dir, {.weights = options.weights, .threads = options.compute_threads});
   if (!model) return std::unexpected(model.error());
@@ -224,6 +231,7 @@ result<eval_report> evaluate(const eval_options& options) {
     longest = std::max(longest, golden.prompt.size() + golden.greedy.size());
   session run(*model, options, static_cast<std::int32_t>(longest));
   eval_report report;
+  report.backend = options.backend;
   report.compared = compared;
   report.tolerance = options.tolerance.value_or(default_tolerance(options.backend, (*model)->config));
   const auto start = std::chrono::steady_clock::now();

@@ -16,9 +16,9 @@ namespace weir::engine::eval {
 struct eval_options {
   std::filesystem::path model_dir;
   std::filesystem::path cases;  // golden.json
-  backend_kind backend = backend_kind::cpu;
+  backend_kind backend = backend_kind::automatic;
   weight_format weights = weight_format::stored;
-  activation_format activations = activation_format::float32;  // of the cpu backend
+  activation_format activations = activation_format::float32;  // not of the reference
   int compute_threads = 1;
   // Absolute; a token may differ where the margin between candidates is below twice this. Nothing:
   // default_tolerance().
@@ -67,8 +67,9 @@ struct eval_report {
   eval_counts compared;  // sums
   eval_errors worst;     // errors: the maximum over cases; mismatches: their sum
   double tolerance = 0.0;
-  std::int64_t tokens = 0;  // run, prompts and continuations
-  double seconds = 0.0;     // of running them
+  backend_kind backend = backend_kind::cpu;  // that computed
+  std::int64_t tokens = 0;                   // run, prompts and continuations
+  double seconds = 0.0;                      // of running them
 
   // Every error within the tolerance and no mismatch.
   bool passed() const noexcept;

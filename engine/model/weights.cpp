@@ -254,6 +254,18 @@ layer_weights bind_layer(binder& bind, const model_config& c, std::int32_t index
 
 }  // namespace
 
+model_weights copy_views(const model_weights& weights) {
+  model_weights out;
+  out.embedding = weights.embedding;
+  out.head = weights.head;
+  out.norm = weights.norm;
+  out.output_mix = weights.output_mix;
+  out.layers = weights.layers;
+  out.parameter_count = weights.parameter_count;
+  out.weight_bytes = weights.weight_bytes;
+  return out;
+}
+
 result<model_weights> bind_weights(const model_config& config, std::shared_ptr<tensor_source> source) {
   model_weights out;
   out.source = std::move(source);

@@ -88,15 +88,19 @@ struct model_weights {
   std::vector<std::unique_ptr<std::byte[]>>
       copies;  // matrices whose file offset is not aligned to their element
   std::vector<std::vector<float>> vectors;
-  huge_arena narrowed;  // matrices that narrow_weights() made
-  matrix embedding;     // [V, M]
-  matrix head;          // [V, M]
-  floats norm;          // [M]
+  huge_arena narrowed;                    // matrices that narrow_weights() made
+  std::shared_ptr<const void> elsewhere;  // what all views point into where that is a device\'s memory
+  matrix embedding;                       // [V, M]
+  matrix head;                            // [V, M]
+  floats norm;                            // [M]
   std::optional<mix_weights> output_mix;
   std::vector<layer_weights> layers;
   std::int64_t parameter_count = 0;
   std::int64_t weight_bytes = 0;
 };
+
+// Matrices and vectors as views of the same memory, which the copy does not own.
+model_weights copy_views(const model_weights& weights);
 
 // errc::bad_model names a missing tensor, or a misshaped one with both shapes; errc::unsupported a dtype.
 // Unknown tensors are tolerated.

@@ -26,13 +26,9 @@ void batch::append(std::span<const std::int32_t> next, std::int32_t position, st
 }
 
 kernels::batch_view batch::view() const noexcept {
-  return view_of(sequences.data(), row_sequence.data(), block_table.data());
-}
-
-kernels::batch_view batch::view_of(const kernels::sequence_range* ranges, const std::int32_t* rows,
-                                   const std::int32_t* table) const noexcept {
-  kernels::batch_view out{ranges,       rows,       table, static_cast<std::int32_t>(sequences.size()),
-                          table_stride, row_count()};
+  kernels::batch_view out{sequences.data(),   row_sequence.data(),
+                          block_table.data(), static_cast<std::int32_t>(sequences.size()),
+                          table_stride,       row_count()};
   for (const kernels::sequence_range& seq : sequences) {
     out.context_max = std::max(out.context_max, seq.position + seq.count);
     out.count_max = std::max(out.count_max, seq.count);

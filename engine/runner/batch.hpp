@@ -28,9 +28,6 @@ struct batch {
               std::span<const std::int32_t> pages);
 
   kernels::batch_view view() const noexcept;
-  // The same over copies of the arrays.
-  kernels::batch_view view_of(const kernels::sequence_range* ranges, const std::int32_t* rows,
-                              const std::int32_t* table) const noexcept;
 };
 
 }  // namespace weir::engine::runner

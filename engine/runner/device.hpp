@@ -1,9 +1,11 @@
 // Where a runner's memory lies and its kernels run. Work is done in the order of the calls: a copy sees what
-// kernels before it wrote. On a device calls return before that; download() and wait() do not.
+// kernels before it wrote. On a device calls return before that; download() and wait() do not. A fault of a
+// device throws std::runtime_error, which says what failed.
 // One thread, the runner's.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <utility>
 
@@ -11,6 +13,13 @@
 #include "kernels/params.hpp"
 
 namespace weir::engine::runner {
+
+// Work noted once, to be done again on the same memory.
+class recording {
+ public:
+  virtual ~recording() = default;
+  virtual void replay() = 0;
+};
 
 class device {
  public:
@@ -30,6 +39,15 @@ class device {
   virtual bool is_host() const noexcept = 0;
   virtual kernels::context context(std::byte* workspace = nullptr, std::size_t bytes = 0) noexcept = 0;
   virtual int thread_count() const noexcept = 0;
+
+  // How often memory was allocated so far.
+  virtual std::uint64_t allocations() const noexcept { return 0; }
+
+  // Whether work can be recorded: what is called between begin and end is noted instead of done. Nothing may
+  // be allocated, uploaded or downloaded meanwhile.
+  virtual bool can_record() const noexcept { return false; }
+  virtual void begin_recording() {}
+  virtual std::unique_ptr<recording> end_recording() { return nullptr; }
 };
 
 class host_device final : public device {

@@ -15,7 +15,7 @@ constexpr std::size_t k_workspace_align = 64;
 
 template <class A>
 kimi_linear<A>::kimi_linear(std::shared_ptr<const loaded_model> model, const runner_config& config,
-                            kernels::kernel_table<A> table, std::unique_ptr<device> where)
+                            kernels::kernel_table<A> table, std::shared_ptr<device> where)
     : model_(std::move(model)),
       config_(model_->config),
       options_(config),
@@ -41,35 +41,6 @@ kernels::matrix_list kimi_linear<A>::place_list(const std::vector<kernels::matri
   return {reinterpret_cast<const kernels::matrix*>(to), experts.front().type};
 }
 
-// The arrays of the batch side by side, in one upload.
-template <class A>
-void kimi_linear<A>::place(const batch& work) {
-  rows_ = work.row_count();
-  tokens_ = work.tokens.data();
-  logit_rows_ = work.logit_rows.data();
-  view_ = work.view();
-  if (device_->is_host()) return;
-  std::vector<std::byte> all;
-  const auto append = [&all](const auto& values) {
-    const std::size_t at = all.size();
-    const auto bytes = std::as_bytes(std::span(values));
-    all.insert(all.end(), bytes.begin(), bytes.end());
-    return at;
-  };
-  const std::size_t sequences = append(work.sequences);
-  const std::size_t rows = append(work.row_sequence);
-  const std::size_t table = append(work.block_table);
-  const std::size_t tokens = append(work.tokens);
-  const std::size_t logit_rows = append(work.logit_rows);
-  const std::byte* const to = placed_.need(static_cast<std::int64_t>(all.size()));
-  device_->upload(placed_.data(), all.data(), all.size());
-  const auto numbers = [to](std::size_t at) { return reinterpret_cast<const std::int32_t*>(to + at); };
-  tokens_ = numbers(tokens);
-  logit_rows_ = numbers(logit_rows);
-  view_ = work.view_of(reinterpret_cast<const kernels::sequence_range*>(to + sequences), numbers(rows),
-                       numbers(table));
-}
-
 template <class A>
 kernels::context kimi_linear<A>::workspace(std::size_t bytes) {
   std::size_t space = bytes + k_workspace_align;
@@ -93,22 +64,35 @@ void kimi_linear<A>::norm_rows(const A* x, model::floats weight, A* y, std::int3
 template <class A>
 void kimi_linear<A>::run(const batch& work) {
   const kernels::timing_scope<A> scope(backend_, options_.times);
-  place(work);
-  const std::int64_t cells = static_cast<std::int64_t>(rows_) * config_.hidden_size;
+  placed_.place(work);
+  if (device_->can_record() && placed_.is_decode()) {
+    recordings_.run(placed_.shape(), device_->allocations(), [this] { forward(); });
+  } else {
+    forward();
+  }
+  const std::int64_t cells = static_cast<std::int64_t>(placed_.logit_count()) * config_.vocab_size;
+  host_logits_ = read_back(logits_.data(), cells, logits_copy_);
+  note_experts();
+}
+
+template <class A>
+void kimi_linear<A>::forward() {
+  const std::int32_t rows = placed_.rows();
+  const std::int64_t cells = static_cast<std::int64_t>(rows) * config_.hidden_size;
   const kernels::context plain = device_->context();
   A* x = x_.need(cells);
   A* normed = normed_.need(cells);
   A* delta = delta_.need(cells);
-  table_.embed({model_->weights.embedding, tokens_, x, rows_}, plain);
+  table_.embed({model_->weights.embedding, placed_.tokens(), x, rows}, plain);
   blocks_.need(cells * config_.residual_blocks());
   block_count_ = 0;
   if (config_.experts > 0) {
     const auto mixtures = static_cast<std::int64_t>(expert_lists_.size());
-    router_ids_.need(mixtures * rows_ * config_.experts_per_token);
+    router_ids_.need(mixtures * rows * config_.experts_per_token);
   }
   for (std::size_t i = 0; i < memory_.size(); ++i) {
     const model::layer_weights& layer = model_->weights.layers[i];
-    norm_rows(read_stream(layer.attention_mix), layer.input_norm, normed, rows_);
+    norm_rows(read_stream(layer.attention_mix), layer.input_norm, normed, rows);
     const bool anew = close_block(i);
     if (layer.kda) {
       kda_block(*layer.kda, memory_[i]);
@@ -120,7 +104,7 @@ void kimi_linear<A>::run(const batch& work) {
     } else {
       table_.add({x, delta, cells}, plain);
     }
-    norm_rows(read_stream(layer.mlp_mix), layer.post_norm, normed, rows_);
+    norm_rows(read_stream(layer.mlp_mix), layer.post_norm, normed, rows);
     if (layer.dense) {
       mlp_block(*layer.dense, delta);
     } else {
@@ -128,17 +112,16 @@ void kimi_linear<A>::run(const batch& work) {
     }
     table_.add({x, delta, cells}, plain);
   }
-  head(static_cast<std::int32_t>(work.logit_rows.size()));
-  note_experts();
+  head();
 }
 
 // What a block reads: the stream itself, or the mix.
 template <class A>
 const A* kimi_linear<A>::read_stream(const std::optional<model::mix_weights>& mix) {
   if (!mix) return x_.data();
-  A* mixed = mixed_.need(static_cast<std::int64_t>(rows_) * config_.hidden_size);
+  A* mixed = mixed_.need(static_cast<std::int64_t>(placed_.rows()) * config_.hidden_size);
   table_.residual_mix({blocks_.data(), x_.data(), mix->norm.data(), mix->proj.data(), mixed, block_count_,
-                       rows_, config_.hidden_size, config_.rms_norm_eps},
+                       placed_.rows(), config_.hidden_size, config_.rms_norm_eps},
                       device_->context());
   return mixed;
 }
@@ -148,7 +131,7 @@ template <class A>
 bool kimi_linear<A>::close_block(std::size_t layer) {
   if (config_.residual_block == 0 || layer % static_cast<std::size_t>(config_.residual_block) != 0)
     return false;
-  const std::int64_t cells = static_cast<std::int64_t>(rows_) * config_.hidden_size;
+  const std::int64_t cells = static_cast<std::int64_t>(placed_.rows()) * config_.hidden_size;
   device_->copy(blocks_.data() + block_count_ * cells, x_.data(),
                 static_cast<std::size_t>(cells) * sizeof(A));
   ++block_count_;
@@ -158,7 +141,7 @@ bool kimi_linear<A>::close_block(std::size_t layer) {
 // Fills q_, k_, v_, g_, beta_ and gate_ from normed_.
 template <class A>
 void kimi_linear<A>::kda_inputs(const model::kda_weights& w, const layer_memory<A>& memory) {
-  const std::int32_t rows = rows_;
+  const std::int32_t rows = placed_.rows();
   const std::int32_t channels = config_.kda_channels();
   const std::int64_t cells = static_cast<std::int64_t>(rows) * channels;
   const kernels::context plain = device_->context();
@@ -168,7 +151,8 @@ void kimi_linear<A>::kda_inputs(const model::kda_weights& w, const layer_memory<
     A* projected = projected_.need(cells);
     project(x, weight, projected, rows);
     table_.short_conv(
-        {projected, taps.data(), tail, y, view_, channels, config_.conv_taps, memory_.slab_cells()}, plain);
+        {projected, taps.data(), tail, y, placed_.view(), channels, config_.conv_taps, memory_.slab_cells()},
+        plain);
   };
   A* q = q_.need(cells);
   A* k = k_.need(cells);
@@ -193,11 +177,11 @@ void kimi_linear<A>::kda_inputs(const model::kda_weights& w, const layer_memory<
 
 template <class A>
 void kimi_linear<A>::kda_block(const model::kda_weights& w, const layer_memory<A>& memory) {
-  const std::int32_t rows = rows_;
+  const std::int32_t rows = placed_.rows();
   const kernels::context plain = device_->context();
   kda_inputs(w, memory);
   A* o = o_.need(static_cast<std::int64_t>(rows) * config_.kda_channels());
-  table_.kda({q_.data(), k_.data(), v_.data(), g_.data(), beta_.data(), memory.state, o, view_,
+  table_.kda({q_.data(), k_.data(), v_.data(), g_.data(), beta_.data(), memory.state, o, placed_.view(),
               config_.kda_heads, config_.kda_dim, memory_.slab_cells()},
              plain);
   table_.gated_norm(
@@ -208,7 +192,7 @@ void kimi_linear<A>::kda_block(const model::kda_weights& w, const layer_memory<A
 
 template <class A>
 void kimi_linear<A>::mla_block(const model::mla_weights& w, const layer_memory<A>& memory) {
-  const std::int32_t rows = rows_;
+  const std::int32_t rows = placed_.rows();
   const std::int64_t wide_rows = rows;
   const kernels::context plain = device_->context();
   const A* x = normed_.data();
@@ -229,20 +213,22 @@ void kimi_linear<A>::mla_block(const model::mla_weights& w, const layer_memory<A
   table_.rmsnorm(
       {latents, w.kv_norm.data(), latents, rows, config_.kv_lora_rank, width, options_.latent_norm_eps},
       plain);
-  table_.mla_store({latents, memory.pages, view_, width, options_.page_tokens, memory_.page_cells()}, plain);
+  table_.mla_store({latents, memory.pages, placed_.view(), width, options_.page_tokens, memory_.page_cells()},
+                   plain);
   A* o = o_.need(wide_rows * config_.mla_heads * config_.value_dim);
   const kernels::mla_params<A> p{q,
                                  w.kv_b,
                                  memory.pages,
                                  o,
-                                 view_,
+                                 placed_.view(),
                                  config_.mla_heads,
                                  config_.nope_dim,
                                  config_.rope_dim,
                                  config_.value_dim,
                                  config_.kv_lora_rank,
                                  options_.page_tokens,
-                                 memory_.page_cells()};
+                                 memory_.page_cells(),
+                                 memory_.format()};
   table_.mla(p, workspace(table_.mla_workspace_bytes(p, device_->thread_count())));
   if (config_.mla_output_gate) {
     A* gate = gate_.need(wide_rows * w.gate.rows);
@@ -254,7 +240,7 @@ void kimi_linear<A>::mla_block(const model::mla_weights& w, const layer_memory<A
 
 template <class A>
 void kimi_linear<A>::mlp_block(const model::mlp_weights& w, A* y) {
-  const std::int32_t rows = rows_;
+  const std::int32_t rows = placed_.rows();
   const std::int64_t cells = static_cast<std::int64_t>(rows) * w.gate.rows;
   A* gate = mlp_gate_.need(cells);
   A* up = mlp_up_.need(cells);
@@ -276,14 +262,15 @@ void kimi_linear<A>::unit_mul(A* gate, const A* up, std::int64_t count) {
 // The router's choice from normed_, the experts' sum over x.
 template <class A>
 void kimi_linear<A>::routed_experts(const model::moe_weights& w, std::size_t layer, const A* x, A* y) {
-  const std::int64_t wide_rows = rows_;
+  const std::int32_t rows = placed_.rows();
+  const std::int64_t wide_rows = rows;
   const std::int32_t chosen = config_.experts_per_token;
   const expert_lists& lists = expert_lists_[layer];
   A* logits = router_logits_.need(wide_rows * config_.experts);
   A* weights = router_weights_.need(wide_rows * chosen);
   std::int32_t* ids = router_ids_.data() + lists.index * wide_rows * chosen;
-  project(normed_.data(), w.router, logits, rows_);
-  table_.router({logits, w.bias.data(), ids, weights, rows_, config_.experts, chosen, config_.renormalize,
+  project(normed_.data(), w.router, logits, rows);
+  table_.router({logits, w.bias.data(), ids, weights, rows, config_.experts, chosen, config_.renormalize,
                  config_.routed_scale},
                 device_->context());
   const kernels::experts_params<A> p{x,
@@ -293,7 +280,7 @@ void kimi_linear<A>::routed_experts(const model::moe_weights& w, std::size_t lay
                                      ids,
                                      weights,
                                      y,
-                                     rows_,
+                                     rows,
                                      config_.experts,
                                      chosen,
                                      config_.expert_dim(),
@@ -304,7 +291,7 @@ void kimi_linear<A>::routed_experts(const model::moe_weights& w, std::size_t lay
 
 template <class A>
 void kimi_linear<A>::moe_block(const model::moe_weights& w, std::size_t layer) {
-  const std::int32_t rows = rows_;
+  const std::int32_t rows = placed_.rows();
   const std::int64_t wide_rows = rows;
   if (config_.routed_width > 0) {
     A* in = routed_in_.need(wide_rows * config_.routed_width);
@@ -324,22 +311,22 @@ void kimi_linear<A>::moe_block(const model::moe_weights& w, std::size_t layer) {
 }
 
 template <class A>
-void kimi_linear<A>::head(std::int32_t rows) {
+void kimi_linear<A>::head() {
+  const std::int32_t rows = placed_.logit_count();
   if (rows == 0) return;
   const std::int32_t dim = config_.hidden_size;
   const A* stream = read_stream(model_->weights.output_mix);
   A* picked = picked_.need(static_cast<std::int64_t>(rows) * dim);
-  table_.gather({stream, logit_rows_, picked, rows, dim}, device_->context());
+  table_.gather({stream, placed_.logit_rows(), picked, rows, dim}, device_->context());
   norm_rows(picked, model_->weights.norm, picked, rows);
   const std::int64_t cells = static_cast<std::int64_t>(rows) * config_.vocab_size;
   project(picked, model_->weights.head, logits_.need(cells), rows);
-  host_logits_ = read_back(logits_.data(), cells, logits_copy_);
 }
 
 template <class A>
 void kimi_linear<A>::note_experts() {
   if (options_.experts == nullptr || config_.experts == 0) return;
-  const std::int64_t each = static_cast<std::int64_t>(rows_) * config_.experts_per_token;
+  const std::int64_t each = static_cast<std::int64_t>(placed_.rows()) * config_.experts_per_token;
   const auto mixtures = static_cast<std::int64_t>(expert_lists_.size());
   const std::int32_t* ids = read_back(router_ids_.data(), mixtures * each, ids_copy_);
   for (std::size_t layer = 0; layer < expert_lists_.size(); ++layer) {

@@ -15,7 +15,9 @@
 
 #include "engine/runner/device.hpp"
 #include "engine/runner/model_runner.hpp"
+#include "engine/runner/placed_batch.hpp"
 #include "engine/runner/pool_memory.hpp"
+#include "engine/runner/step_recordings.hpp"
 #include "kernels/table.hpp"
 
 namespace weir::engine::runner {
@@ -25,7 +27,7 @@ class kimi_linear final : public model_runner {
  public:
   // The model's weights lie where `where` computes.
   kimi_linear(std::shared_ptr<const loaded_model> model, const runner_config& config,
-              kernels::kernel_table<A> table, std::unique_ptr<device> where);
+              kernels::kernel_table<A> table, std::shared_ptr<device> where);
 
   void run(const batch& work) override;
   void copy(std::span<const kv::memory_op> ops) override { memory_.copy(ops); }
@@ -39,7 +41,6 @@ class kimi_linear final : public model_runner {
     std::int64_t index = 0;  // of the layer among those with experts
   };
 
-  void place(const batch& work);
   kernels::matrix_list place_list(const std::vector<kernels::matrix>& experts);
   kernels::context workspace(std::size_t bytes);
   void project(const A* x, const kernels::matrix& weight, A* y, std::int32_t rows);
@@ -53,7 +54,8 @@ class kimi_linear final : public model_runner {
   void unit_mul(A* gate, const A* up, std::int64_t count);
   const A* read_stream(const std::optional<model::mix_weights>& mix);
   bool close_block(std::size_t layer);
-  void head(std::int32_t rows);
+  void forward();
+  void head();
   void note_experts();
   // Of the host: what `from` holds, or a copy of it in `copies`.
   template <class T>
@@ -64,18 +66,14 @@ class kimi_linear final : public model_runner {
   runner_config options_;
   kernels::kernel_table<A> backend_;
   kernels::kernel_table<A> table_;  // the backend's, or in front of it one that notes times
-  const std::unique_ptr<device> device_;
+  const std::shared_ptr<device> device_;
   pool_memory<A> memory_;
   std::vector<expert_lists> expert_lists_;                 // by layer
   std::vector<std::unique_ptr<scratch<std::byte>>> kept_;  // what the lists point into, off the host
   scratch<std::byte> workspace_{*device_};
 
-  // The batch, where the kernels run.
-  kernels::batch_view view_;
-  std::int32_t rows_ = 0;
-  const std::int32_t* tokens_ = nullptr;
-  const std::int32_t* logit_rows_ = nullptr;
-  scratch<std::byte> placed_{*device_};
+  placed_batch placed_{*device_};
+  step_recordings recordings_{*device_};
 
   // Activations of one step. normed_ feeds a block, delta_ takes its output.
   scratch<A> x_{*device_}, normed_{*device_}, delta_{*device_}, mixed_{*device_};  // [T, M]

@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <new>
+#include <stdexcept>
 #include <utility>
 
 #include "engine/model/checkpoint.hpp"
 #include "engine/model/narrow_weights.hpp"
+#include "engine/runner/backend.hpp"
 #include "engine/runner/kimi_linear.hpp"
+#include "engine/runner/place_model.hpp"
 
 namespace weir::engine::runner {
 
@@ -14,8 +17,16 @@ namespace {
 
 constexpr std::int64_t k_page_align = 64;  // a cache line
 
-std::int64_t scalar_bytes(backend_kind backend) {
-  return backend == backend_kind::reference ? 8 : 4;
+std::unique_ptr<model_runner> make_cuda_runner(const loaded_model& model, const runner_config& config) {
+  const device_backend* const cuda = cuda_backend();
+  if (cuda == nullptr) throw std::runtime_error("this program was built without CUDA");
+  auto opened = cuda->open(config.device);
+  if (!opened) throw std::runtime_error(opened.error().detail);
+  const std::shared_ptr<device> where = std::move(*opened);
+  runner_config options = config;
+  options.times = nullptr;  // calls return before the work is done
+  return std::make_unique<kimi_linear<float>>(place_model(model, where), options,
+                                              cuda->table(config.activations), where);
 }
 
 }  // namespace
@@ -43,35 +54,38 @@ result<std::shared_ptr<const loaded_model>> load_model(const std::filesystem::pa
   return load_model(dir, std::move(*config), options);
 }
 
-std::int64_t latent_bytes(backend_kind backend) {
-  return scalar_bytes(backend);
+number_bytes numbers_of(backend_kind backend, kernels::activation_format activations) {
+  if (backend == backend_kind::reference) return {8, 8};
+  const bool narrow = activations == kernels::activation_format::narrow;
+  return {4, backend == backend_kind::cuda && narrow ? 2 : 4};
 }
 
-std::int64_t page_bytes(const model::model_config& config, backend_kind backend, std::int32_t page_tokens) {
+std::int64_t page_bytes(const model::model_config& config, number_bytes numbers, std::int32_t page_tokens) {
   const std::int64_t layers = config.count(model::layer_kind::mla);
-  return layers * config.latent_width() * page_tokens * latent_bytes(backend);
+  return layers * config.latent_width() * page_tokens * numbers.latent;
 }
 
-std::int64_t slot_bytes(const model::model_config& config, backend_kind backend) {
+std::int64_t slot_bytes(const model::model_config& config, number_bytes numbers) {
   const std::int64_t layers = config.count(model::layer_kind::kda);
   const std::int64_t per_channel = config.kda_dim + 3LL * (config.conv_taps - 1);
-  return layers * config.kda_channels() * per_channel * scalar_bytes(backend);
+  return layers * config.kda_channels() * per_channel * numbers.state;
 }
 
-memory_layout layout_of(const model::model_config& config, backend_kind backend, std::int32_t page_tokens) {
+memory_layout layout_of(const model::model_config& config, number_bytes numbers, std::int32_t page_tokens) {
   const auto round_up = [](std::int64_t value, std::int64_t to) {
     return std::max<std::int64_t>((value + to - 1) / to, 1) * to;
   };
   memory_layout out;
-  out.page_bytes = round_up(page_bytes(config, backend, page_tokens), k_page_align);
+  out.page_bytes = round_up(page_bytes(config, numbers, page_tokens), k_page_align);
   out.slab_pages =
-      static_cast<std::int32_t>(round_up(slot_bytes(config, backend), out.page_bytes) / out.page_bytes);
+      static_cast<std::int32_t>(round_up(slot_bytes(config, numbers), out.page_bytes) / out.page_bytes);
   return out;
 }
 
 std::unique_ptr<model_runner> make_runner(std::shared_ptr<const loaded_model> model,
                                           const runner_config& config) {
-  auto host = std::make_unique<host_device>(config.compute_threads);
+  if (config.backend == backend_kind::cuda) return make_cuda_runner(*model, config);
+  auto host = std::make_shared<host_device>(config.compute_threads);
   if (config.backend == backend_kind::reference) {
     return std::make_unique<kimi_linear<double>>(std::move(model), config, kernels::make_reference_table(),
                                                  std::move(host));

@@ -32,8 +32,9 @@ struct loaded_model {
 
 struct runner_config {
   backend_kind backend = backend_kind::cpu;
-  kernels::activation_format activations = kernels::activation_format::float32;  // of the cpu backend
+  kernels::activation_format activations = kernels::activation_format::float32;
   int compute_threads = 1;
+  std::int32_t device = 0;  // of the cuda backend
   std::int32_t slab_count = 1;
   std::int32_t page_tokens = 64;
   double latent_norm_eps =
@@ -83,17 +84,23 @@ result<std::shared_ptr<const loaded_model>> load_model(const std::filesystem::pa
                                                        model::model_config config,
                                                        const load_options& options);
 
-// Bytes of one number of a latent in its page.
-std::int64_t latent_bytes(backend_kind backend);
+// What a number of the two kinds of memory takes: the cuda backend keeps latents as products read them.
+struct number_bytes {
+  std::int64_t state = 4;
+  std::int64_t latent = 4;
+};
+number_bytes numbers_of(backend_kind backend,
+                        kernels::activation_format activations = kernels::activation_format::float32);
 
 // Bytes of one page's content over all MLA layers, and of one state over all KDA layers.
-std::int64_t page_bytes(const model::model_config& config, backend_kind backend, std::int32_t page_tokens);
-std::int64_t slot_bytes(const model::model_config& config, backend_kind backend);
+std::int64_t page_bytes(const model::model_config& config, number_bytes numbers, std::int32_t page_tokens);
+std::int64_t slot_bytes(const model::model_config& config, number_bytes numbers);
 
 // A model without MLA layers still has pages, of the smallest size, and one without KDA layers has states.
-memory_layout layout_of(const model::model_config& config, backend_kind backend, std::int32_t page_tokens);
+memory_layout layout_of(const model::model_config& config, number_bytes numbers, std::int32_t page_tokens);
 
-// Throws std::bad_alloc when the pool cannot be reserved.
+// Throws std::bad_alloc when the pool cannot be reserved, std::runtime_error for a fault of a device. A
+// runner of a device copies the model there and needs it no more.
 std::unique_ptr<model_runner> make_runner(std::shared_ptr<const loaded_model> model,
                                           const runner_config& config);
 

@@ -7,9 +7,9 @@ namespace weir::engine::runner {
 template <class A>
 pool_memory<A>::pool_memory(const model::model_config& config, const runner_config& options, device& where)
     : device_(where),
-      layout_(layout_of(config, options.backend, options.page_tokens)),
-      latent_bytes_(latent_bytes(options.backend)),
-      state_bytes_(slot_bytes(config, options.backend)),
+      layout_(layout_of(config, numbers_of(options.backend, options.activations), options.page_tokens)),
+      latent_bytes_(numbers_of(options.backend, options.activations).latent),
+      state_bytes_(slot_bytes(config, numbers_of(options.backend, options.activations))),
       bytes_(where) {
   std::byte* const all = bytes_.need(options.slab_count * layout_.slab_bytes());
   std::int64_t in_slab = 0;

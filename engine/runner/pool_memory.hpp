@@ -35,6 +35,10 @@ class pool_memory final {
   }
   std::int64_t page_cells() const noexcept { return layout_.page_bytes / latent_bytes_; }
 
+  kernels::latent_format format() const noexcept {
+    return latent_bytes_ == sizeof(A) ? kernels::latent_format::activation : kernels::latent_format::bf16;
+  }
+
   void copy(std::span<const kv::memory_op> ops);
 
  private:

@@ -175,9 +175,7 @@ void add_engine_options(CLI::App& app, config::engine_target_config& out) {
   number(
       "--spacing-tokens", out.spacing_tokens, 0, 1 << 24,
       "Also a checkpoint every so many tokens, a multiple of --unit-tokens; 0: at prompt ends and junctions");
-  app.add_option("--backend", out.backend, "cpu (vectorised float32) or reference (scalar double)")
-      ->check(CLI::IsMember({"cpu", "reference"}))
-      ->capture_default_str();
+  add_backend_option(app, out.backend);
   add_weights_option(app, out.weights);
   add_activations_option(app, out.activations);
 }

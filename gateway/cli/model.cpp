@@ -15,7 +15,7 @@ namespace {
 
 struct eval_arguments {
   engine::eval::eval_options options;
-  std::string backend = "cpu";
+  std::string backend = "auto";
   std::string weights = "stored";
   std::string activations = "float32";
   bool json = false;
@@ -38,7 +38,7 @@ std::string errors_json(const eval_errors& e, const engine::eval::eval_counts& c
       number_json(e.greedy_mismatches, compared.greedy));
 }
 
-void print_json(const eval_report& report, const std::string& backend) {
+void print_json(const eval_report& report) {
   std::string cases;
   for (const auto& c : report.cases) {
     cases += fmt::format(R"({}{{"prompt_tokens":{},"greedy_tokens":{},{}}})", cases.empty() ? "" : ",",
@@ -46,7 +46,7 @@ void print_json(const eval_report& report, const std::string& backend) {
   }
   fmt::print(
       R"({{"passed":{},"backend":"{}","tolerance":{},"tokens":{},"seconds":{},"worst":{{{}}},"cases":[{}]}})",
-      report.passed(), backend, report.tolerance, report.tokens, report.seconds,
+      report.passed(), engine::to_text(report.backend), report.tolerance, report.tokens, report.seconds,
       errors_json(report.worst, report.compared), cases);
   fmt::print("\n");
 }
@@ -71,7 +71,7 @@ std::string mismatches_text(const eval_report& report, std::int64_t compared,
 void print_text(const eval_report& report, const eval_arguments& arguments) {
   const auto& compared = report.compared;
   fmt::print("{} cases, {} tokens in {:.2f} s, backend {}\n", report.cases.size(), report.tokens,
-             report.seconds, arguments.backend);
+             report.seconds, engine::to_text(report.backend));
   fmt::print("worst absolute error   logits {}   next logprob {}   KDA state norm {}\n",
              worst_text(report, compared.logits, &eval_errors::logits),
              worst_text(report, compared.next_logprob, &eval_errors::next_logprob),
@@ -88,8 +88,7 @@ void print_text(const eval_report& report, const eval_arguments& arguments) {
 }
 
 int evaluate(eval_arguments arguments) {
-  arguments.options.backend =
-      arguments.backend == "reference" ? engine::backend_kind::reference : engine::backend_kind::cpu;
+  arguments.options.backend = *engine::backend_kind_of(arguments.backend);
   arguments.options.weights = *engine::weight_format_of(arguments.weights);
   arguments.options.activations = *engine::activation_format_of(arguments.activations);
   const auto report = engine::eval::evaluate(arguments.options);
@@ -98,7 +97,7 @@ int evaluate(eval_arguments arguments) {
     return report.error().code == engine::errc::bad_request ? k_bad_config : k_failed;
   }
   if (arguments.json) {
-    print_json(*report, arguments.backend);
+    print_json(*report);
   } else {
     print_text(*report, arguments);
   }
@@ -106,6 +105,16 @@ int evaluate(eval_arguments arguments) {
 }
 
 }  // namespace
+
+void add_backend_option(CLI::App& app, std::string& backend) {
+  app.add_option(
+         "--backend", backend,
+         "cpu (vectorised float32), cuda (an NVIDIA device), reference (scalar double), or auto: cuda "
+         "where there is a device, else cpu")
+      ->check(CLI::IsMember(
+          std::vector<std::string>(std::begin(engine::k_backend_names), std::end(engine::k_backend_names))))
+      ->capture_default_str();
+}
 
 void add_weights_option(CLI::App& app, std::string& weights) {
   app.add_option("--weights", weights,
@@ -115,10 +124,13 @@ void add_weights_option(CLI::App& app, std::string& weights) {
 }
 
 void add_activations_option(CLI::App& app, std::string& activations) {
+  std::vector<std::string> formats{"float32", "narrow"};
+  if (activations == "auto") formats.insert(formats.begin(), activations);
   app.add_option(
          "--activations", activations,
-         "Of matrix products: float32, or narrow: rounded to the weights' precision, as GPUs do, faster")
-      ->check(CLI::IsMember({"float32", "narrow"}))
+         "Of matrix products: float32, or narrow: rounded to the weights' precision, faster; auto: narrow on "
+         "cuda")
+      ->check(CLI::IsMember(formats))
       ->capture_default_str();
 }
 
@@ -137,9 +149,7 @@ void add_model(CLI::App& app, command& chosen) {
   eval->add_option("--cases", options.cases,
                    "Golden values: prompts as token ids with logits, argmax, greedy")
       ->required();
-  eval->add_option("--backend", arguments->backend, "cpu (vectorised float32) or reference (scalar double)")
-      ->check(CLI::IsMember({"cpu", "reference"}))
-      ->capture_default_str();
+  add_backend_option(*eval, arguments->backend);
   add_weights_option(*eval, arguments->weights);
   add_activations_option(*eval, arguments->activations);
   eval->add_option("--tolerance", options.tolerance,

@@ -26,7 +26,7 @@ struct bench_arguments {
   engine::bench::bench_options options;
   engine::synth::random_options random;
   std::filesystem::path model_dir;
-  std::string backend = "cpu";
+  std::string backend = "auto";
   std::string weights = "stored";
   std::string activations = "float32";
   bool json = false;
@@ -115,8 +115,7 @@ void print_json(const bench_report& r, const bench_arguments& a) {
 
 int measure(bench_arguments arguments) {
   auto& options = arguments.options;
-  options.backend =
-      arguments.backend == "reference" ? engine::backend_kind::reference : engine::backend_kind::cpu;
+  options.backend = *engine::backend_kind_of(arguments.backend);
   options.activations = *engine::activation_format_of(arguments.activations);
   const auto refuse = [](const engine::error& e) {
     fmt::print(stderr, "weir model bench: {}\n", e.detail);
@@ -177,9 +176,7 @@ void add_model_bench(CLI::App& model, command& chosen) {
   sub->add_option("--seconds", options.min_seconds, "Each measurement repeats for at least so long")
       ->check(finite_range(0, 3600))
       ->capture_default_str();
-  sub->add_option("--backend", arguments->backend, "cpu (vectorised float32) or reference (scalar double)")
-      ->check(CLI::IsMember({"cpu", "reference"}))
-      ->capture_default_str();
+  add_backend_option(*sub, arguments->backend);
   add_weights_option(*sub, arguments->weights);
   add_activations_option(*sub, arguments->activations);
   sub->add_flag("--json", arguments->json, "One JSON object instead of text");

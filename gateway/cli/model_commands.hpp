@@ -23,6 +23,8 @@ engine::result<std::shared_ptr<const engine::runner::loaded_model>> load_measure
     const std::filesystem::path& model_dir, engine::synth::random_options random, std::string_view weights,
     int threads);
 
+// --backend, one of those that engine::backend_kind_of() knows.
+void add_backend_option(CLI::App& app, std::string& backend);
 // --weights, one of those that engine::weight_format_of() knows.
 void add_weights_option(CLI::App& app, std::string& weights);
 // --activations, likewise with engine::activation_format_of().

@@ -95,10 +95,10 @@ struct redis_config {
 
 struct engine_target_config {
   std::filesystem::path model_dir;
-  std::string backend = "cpu";          // cpu | reference
-  std::string weights = "stored";       // stored | int8 | mxfp4
-  std::string activations = "float32";  // float32 | narrow
-  std::int64_t threads = 0;             // 0 = cores - 1
+  std::string backend = "auto";      // auto | cpu | cuda | reference
+  std::string weights = "stored";    // stored | int8 | mxfp4
+  std::string activations = "auto";  // auto | float32 | narrow
+  std::int64_t threads = 0;          // 0 = cores - 1
   std::int64_t sequences = 64;
   std::int64_t queue = 1024;
   std::int64_t kv_bytes = 256LL << 20;

@@ -91,9 +91,9 @@ void read_target(map_reader& in, target_config& out) {
   read_terms(in, out.terms);
   in.map("engine", [&](map_reader& e) {
     e.file_path("model_dir", out.engine.model_dir);
-    e.choice("backend", out.engine.backend, {"cpu", "reference"});
+    e.choice("backend", out.engine.backend, {"auto", "cpu", "cuda", "reference"});
     e.choice("weights", out.engine.weights, {"stored", "int8", "mxfp4"});
-    e.choice("activations", out.engine.activations, {"float32", "narrow"});
+    e.choice("activations", out.engine.activations, {"auto", "float32", "narrow"});
     e.integer("threads", out.engine.threads, {0, 256});
     e.integer("sequences", out.engine.sequences, {1, 65536});
     e.integer("queue", out.engine.queue, {1, 1'000'000});

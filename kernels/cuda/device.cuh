@@ -13,6 +13,7 @@
 #include <cuda_fp16.h>
 #endif
 
+#include "kernels/cuda/launch.hpp"
 #include "kernels/dtype.hpp"
 
 namespace weir::kernels::cuda {
@@ -188,8 +189,15 @@ void launch(void (*kernel)(Params...), dim3 grid, dim3 block, std::size_t shared
   cudaLaunchKernelEx(&config, kernel, static_cast<Params>(args)...);
 #else
   static_cast<void>(stream);
-  cuda_emulator::run(grid, block, shared_bytes, [&] { kernel(static_cast<Params>(args)...); });
+  cuda_emulator::run(grid, block, shared_bytes, [kernel, args...] { kernel(static_cast<Params>(args)...); });
 #endif
+}
+
+template <class... Params, class... Args>
+void launch(void (*kernel)(Params...), const launch_shape& shape, void* stream, Args... args) {
+  const dim3 grid(static_cast<unsigned>(shape.grid_x), static_cast<unsigned>(shape.grid_y),
+                  static_cast<unsigned>(shape.grid_z));
+  launch(kernel, grid, dim3(static_cast<unsigned>(shape.threads)), shape.shared_bytes, stream, args...);
 }
 
 }  // namespace weir::kernels::cuda

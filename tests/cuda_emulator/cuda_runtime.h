@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <type_traits>
 #include <utility>
 
@@ -86,10 +87,15 @@ inline int lane() {
 // Runs body() once per thread. Aborts with a message where a real device would hang or refuse.
 void run_threads(dim3 grid, dim3 block, std::size_t shared_bytes, void (*body)(void*), void* argument);
 
+// Does it now, or notes it where a stream is captured (cuda_runtime_api.h).
+void submit(std::function<void()> work);
+
 template <class Body>
 void run(dim3 grid, dim3 block, std::size_t shared_bytes, Body body) {
-  run_threads(
-      grid, block, shared_bytes, [](void* it) { (*static_cast<Body*>(it))(); }, &body);
+  submit([grid, block, shared_bytes, body]() mutable {
+    run_threads(
+        grid, block, shared_bytes, [](void* it) { (*static_cast<Body*>(it))(); }, &body);
+  });
 }
 
 // The instructions of kernels/cuda/device.cuh. Copies are done when they are waited for, so that who does not

@@ -36,7 +36,7 @@ class session final {
         logits_(static_cast<std::size_t>(model->config.vocab_size)),
         chunk_(static_cast<std::size_t>(options.chunk_tokens)) {
     const std::int32_t slab_pages =
-        runner::layout_of(model->config, options.backend, k_page_tokens).slab_pages;
+        runner::layout_of(model->config, runner::numbers_of(options.backend), k_page_tokens).slab_pages;
     std::iota(pages_.begin(), pages_.end(), slab_pages);
     runner::runner_config config;
     config.backend = options.backend;

@@ -49,7 +49,8 @@ std::vector<trace> run(const std::shared_ptr<const runner::loaded_model>& model,
   limits.sequences_max = how.sequences_max;
   limits.step_tokens_max = how.step_tokens_max;
   limits.memory.page_tokens = how.page_tokens;
-  limits.memory.pool.slab_pages = runner::layout_of(model->config, backend, how.page_tokens).slab_pages;
+  limits.memory.pool.slab_pages =
+      runner::layout_of(model->config, runner::numbers_of(backend), how.page_tokens).slab_pages;
   limits.memory.pool.slab_count = how.sequences_max + how.page_count / limits.memory.pool.slab_pages + 1;
   config.slab_count = limits.memory.pool.slab_count;
   config.page_tokens = how.page_tokens;

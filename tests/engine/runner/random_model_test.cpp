@@ -30,7 +30,8 @@ outputs compare(std::shared_ptr<const runner::loaded_model> model, backend_kind 
   runner::runner_config config;
   config.backend = backend;
   config.page_tokens = 1 + static_cast<std::int32_t>(random() % 9);
-  const std::int32_t slab_pages = runner::layout_of(model->config, backend, config.page_tokens).slab_pages;
+  const std::int32_t slab_pages =
+      runner::layout_of(model->config, runner::numbers_of(backend), config.page_tokens).slab_pages;
   constexpr std::int32_t k_states = 3;
   config.slab_count = k_states + 63 / slab_pages + 1;
   config.compute_threads = 1 + static_cast<int>(random() % 2);

@@ -65,7 +65,8 @@ class alone final {
     runner::runner_config config;
     config.backend = backend;
     config.page_tokens = 8;
-    const std::int32_t slab_pages = runner::layout_of(model->config, backend, 8).slab_pages;
+    const std::int32_t slab_pages =
+        runner::layout_of(model->config, runner::numbers_of(backend), 8).slab_pages;
     pages_.resize((k_longest - 1) / 8 + 1);
     std::iota(pages_.begin(), pages_.end(), slab_pages);
     config.slab_count = 1 + (static_cast<std::int32_t>(pages_.size()) - 1) / slab_pages + 1;
@@ -123,7 +124,8 @@ scheduler::limits random_limits(dice& roll, const model_ptr& model, backend_kind
   memory.spacing_tokens = roll.one_in(3) ? memory.unit_tokens * roll.pick(1, 5) : 0;
   memory.remembered_tokens_max = roll.one_in(4) ? roll.pick(0, 60) : 1 << 20;
   memory.hash_seed = roll.bits();
-  memory.pool.slab_pages = runner::layout_of(model->config, backend, memory.page_tokens).slab_pages;
+  memory.pool.slab_pages =
+      runner::layout_of(model->config, runner::numbers_of(backend), memory.page_tokens).slab_pages;
   return out;
 }
 

@@ -67,7 +67,8 @@ std::vector<double> logits_after(const std::shared_ptr<const runner::loaded_mode
                                  const std::vector<std::int32_t>& prompt) {
   runner::runner_config how;
   how.page_tokens = 16;
-  const auto slab_pages = runner::layout_of(model->config, how.backend, how.page_tokens).slab_pages;
+  const auto slab_pages =
+      runner::layout_of(model->config, runner::numbers_of(how.backend), how.page_tokens).slab_pages;
   how.slab_count = 1 + 4 / slab_pages + 1;
   const auto of = runner::make_runner(model, how);
   std::vector<std::int32_t> pages(4);

@@ -44,6 +44,10 @@ TEST_CASE("slots: never more run at once than the limit, but for what ran where 
     std::vector<slot_lease> gateways(static_cast<std::size_t>(1 + below(5)), slot_lease(k_lease));
     std::vector<std::int64_t> unheard(gateways.size());  // ran when the gateway's lease ended in the store
     std::int64_t now = k_s, most = 0;
+    const auto is_heard = [&](std::size_t i) {
+      const auto held = store.held.find(static_cast<int>(i));
+      return held != store.held.end() && held->second.until > now;
+    };
     for (int step = 0; step < 4'000; ++step) {
       now += below(20 * k_ms);
       const auto who = static_cast<std::size_t>(below(std::ssize(gateways)));
@@ -54,6 +58,7 @@ TEST_CASE("slots: never more run at once than the limit, but for what ran where 
         const auto sent = now;
         now += below(10 * k_ms);
         if (below(10) == 0) continue;  // lost on its way
+        if (!is_heard(who)) unheard[who] = g.running();
         const auto [got, free] = store.obey(static_cast<int>(who), limit, order, now);
         if (below(10) == 0) continue;    // its answer was
         if (below(2) == 0) g.take(now);  // while it is on its way
@@ -66,11 +71,10 @@ TEST_CASE("slots: never more run at once than the limit, but for what ran where 
       }
       std::int64_t running = 0, beyond = 0;
       for (std::size_t i = 0; i < gateways.size(); ++i) {
-        const auto held = store.held.find(static_cast<int>(i));
-        const bool is_heard = held != store.held.end() && held->second.until > now;
-        running += is_heard ? gateways[i].running() : 0;
-        unheard[i] = is_heard ? std::min(unheard[i], gateways[i].running()) : gateways[i].running();
-        beyond += is_heard ? unheard[i] : 0;
+        const std::int64_t here = gateways[i].running();
+        unheard[i] = is_heard(i) ? std::min(unheard[i], here) : here;
+        running += is_heard(i) ? here : 0;
+        beyond += is_heard(i) ? unheard[i] : 0;
       }
       most = std::max(most, running - beyond);
       REQUIRE(running <= limit + beyond);
