@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <vector>
 
 namespace weir::engine::model {
@@ -113,6 +114,14 @@ std::int64_t values_of(const matrix& m) {
   return static_cast<std::int64_t>(m.rows) * m.cols;
 }
 
+// A head that is tied to the embedding is that, or some rows of it. REQUIRES: `all` is not grouped.
+bool lies_in(const matrix& m, const matrix& all) {
+  const auto* const begin = static_cast<const std::byte*>(all.data);
+  const auto* const end = begin + kernels::code_bytes(all.type, values_of(all));
+  return !std::less<>()(static_cast<const std::byte*>(m.data), begin) &&
+         std::less<>()(static_cast<const std::byte*>(m.data), end);
+}
+
 }  // namespace
 
 void narrow_matrix(const matrix& from, const matrix& to, kernels::thread_pool& pool) {
@@ -152,10 +161,10 @@ void narrow_weights(model_weights& weights, weight_format format, kernels::threa
     const std::int64_t values = values_of(*m);
     const std::int64_t codes = type == dtype::int8 ? values : values / 2;
     const auto bytes = static_cast<std::size_t>(kernels::stored_bytes(type, values));
-    std::byte* data = weights.narrowed.take(bytes).data();
+    std::byte* data = weights.made.take(bytes).data();
     const matrix to{data, type, m->rows, m->cols, data + codes};
     narrow_matrix(*m, to, pool);
-    const bool counted_elsewhere = m == &weights.head && m->data == weights.embedding.data;
+    const bool counted_elsewhere = m == &weights.head && lies_in(*m, weights.embedding);
     if (!counted_elsewhere) weights.weight_bytes -= kernels::stored_bytes(m->type, values);
     weights.weight_bytes += static_cast<std::int64_t>(bytes);
     *m = to;

@@ -88,8 +88,8 @@ struct model_weights {
   std::vector<std::unique_ptr<std::byte[]>>
       copies;  // matrices whose file offset is not aligned to their element
   std::vector<std::vector<float>> vectors;
-  huge_arena narrowed;                    // matrices that narrow_weights() made
-  std::shared_ptr<const void> elsewhere;  // what all views point into where that is a device\'s memory
+  huge_arena made;                        // matrices that loading made: narrowed ones, a rank's columns
+  std::shared_ptr<const void> elsewhere;  // what all views point into where that is a device's memory
   matrix embedding;                       // [V, M]
   matrix head;                            // [V, M]
   floats norm;                            // [M]
