@@ -8,6 +8,10 @@
 #include <thread>
 #include <utility>
 
+#include "engine/parallel/follower.hpp"
+#include "engine/parallel/group.hpp"
+#include "engine/parallel/leader.hpp"
+#include "engine/parallel/shard.hpp"
 #include "engine/plan/memory_plan.hpp"
 #include "engine/runner/backend.hpp"
 #include "engine/runner/model_runner.hpp"
@@ -61,6 +65,14 @@ result<void> check(const engine_config& config) {
   if (outside(cache.chunk_align_tokens, 1, config.step_tokens_max)) {
     return bad("chunk_align_tokens must be from 1 to step_tokens_max");
   }
+  const ranks_config& ranks = config.ranks;
+  if (outside(ranks.size, 1, parallel::k_ranks_max) || outside(ranks.rank, 0, ranks.size - 1)) {
+    return bad("there may be from 1 to " + std::to_string(parallel::k_ranks_max) + " ranks, counted from 0");
+  }
+  if (ranks.size > 1 && config.backend == backend_kind::cuda) {
+    return fail(errc::unsupported,
+                "ranks compute on the CPU in this version: name --backend cpu or reference");
+  }
   return {};
 }
 
@@ -70,6 +82,15 @@ engine_config with_defaults(const engine_config& wanted, backend_kind backend) {
   out.activations = wanted.activations.value_or(backend == backend_kind::cuda ? activation_format::narrow
                                                                               : activation_format::float32);
   return out;
+}
+
+// Checked, with what was left open decided for this machine.
+result<engine_config> settle(const engine_config& wanted) {
+  if (auto checked = check(wanted); !checked) return std::unexpected(checked.error());
+  const bool on_host = wanted.ranks.size > 1 && wanted.backend == backend_kind::automatic;
+  const auto backend = runner::resolve(on_host ? backend_kind::cpu : wanted.backend);
+  if (!backend) return std::unexpected(backend.error());
+  return with_defaults(wanted, *backend);
 }
 
 // One state and one page at the least; as many slabs as kv_bytes pays for.
@@ -87,12 +108,17 @@ result<std::int32_t> count_slabs(const engine_config& config, const runner::memo
 int thread_count(const engine_config& config) {
   if (config.compute_threads > 0) return config.compute_threads;
   const int cores = static_cast<int>(std::thread::hardware_concurrency());
-  return std::clamp(cores - 1, 1, kernels::k_compute_threads_max);
+  const int wanted = config.ranks.size > 1 ? cores / config.ranks.size : cores - 1;
+  return std::clamp(wanted, 1, kernels::k_compute_threads_max);
 }
 
 // Before a weight is read. Of the six envelopes an engine by itself has four; the cache lives in the pool's.
-result<void> check_memory(const engine_config& config, const model::model_config& model) {
+result<void> check_memory(const engine_config& config, const model::model_config& whole) {
+  const auto part = parallel::shard::of(config.ranks);
+  if (auto divides = parallel::check_shard(whole, config.weights, part); !divides) return divides;
   if (config.memory_bytes == 0) return {};
+  model::model_config model = parallel::config_of(whole, part);
+  if (part.split == split_kind::expert) model.experts /= part.size;
   const runner::memory_layout layout =
       runner::layout_of(model, runner::numbers_of(config.backend, *config.activations), config.page_tokens);
   const std::int32_t scalar = config.backend == backend_kind::reference ? 8 : 4;
@@ -131,6 +157,80 @@ std::shared_ptr<monitor::expert_load> watch_experts(const runner::loaded_model& 
   return std::make_shared<monitor::expert_load>(has_experts, model.config.experts);
 }
 
+// All that must be the same on every rank.
+std::string settings_of(const engine_config& config, const model::model_config& model) {
+  std::string out = model.architecture;
+  const auto add = [&out](const char* what, std::int64_t value) {
+    out += std::string(", ") + what + " " + std::to_string(value);
+  };
+  add("layers", model.layer_count());
+  add("hidden", model.hidden_size);
+  add("vocabulary", model.vocab_size);
+  add("experts", model.experts);
+  add("backend", static_cast<int>(config.backend));
+  add("weights", static_cast<int>(config.weights));
+  add("activations", static_cast<int>(*config.activations));
+  add("split", static_cast<int>(config.ranks.split));
+  add("kv_bytes", config.kv_bytes);
+  add("page_tokens", config.page_tokens);
+  add("step_tokens_max", config.step_tokens_max);
+  add("sequences_max", config.sequences_max);
+  return out;
+}
+
+struct loaded_rank {
+  std::unique_ptr<parallel::communicator> ranks;  // null: this process computes alone
+  std::shared_ptr<const runner::loaded_model> model;
+};
+
+result<loaded_rank> load_rank(const engine_config& config) {
+  auto facts = model::load_model_config(config.model_dir);
+  if (!facts) return std::unexpected(facts.error());
+  if (auto fits = check_memory(config, *facts); !fits) return std::unexpected(fits.error());
+  auto ranks = parallel::join_group(config.ranks, settings_of(config, *facts));
+  if (!ranks) return std::unexpected(ranks.error());
+  auto loaded = runner::load_model(config.model_dir, std::move(*facts),
+                                   {.weights = config.weights,
+                                    .threads = thread_count(config),
+                                    .part = parallel::shard::of(config.ranks)});
+  if (!loaded) return std::unexpected(loaded.error());
+  return loaded_rank{std::move(*ranks), std::move(*loaded)};
+}
+
+// What of the pool a model has on this rank.
+struct pool_plan {
+  runner::memory_layout layout;
+  std::int32_t slabs = 0;
+};
+
+result<pool_plan> plan_pool(const engine_config& config, const model::model_config& model) {
+  const auto numbers = runner::numbers_of(config.backend, *config.activations);
+  const runner::memory_layout layout = runner::layout_of(model, numbers, config.page_tokens);
+  const auto slabs = count_slabs(config, layout);
+  if (!slabs) return std::unexpected(slabs.error());
+  return pool_plan{layout, *slabs};
+}
+
+// errc::io where there is no room for the pool.
+result<std::unique_ptr<runner::model_runner>> make_runner(const engine_config& config,
+                                                          const loaded_rank& loaded, const pool_plan& pool,
+                                                          runner::runner_config placement = {}) {
+  placement.backend = config.backend;
+  placement.activations = *config.activations;
+  placement.compute_threads = thread_count(config);
+  placement.device = config.device;
+  placement.slab_count = pool.slabs;
+  placement.page_tokens = config.page_tokens;
+  placement.ranks = loaded.ranks.get();
+  placement.part = parallel::shard::of(config.ranks);
+  try {
+    return runner::make_runner(loaded.model, placement);
+  } catch (const std::bad_alloc&) {
+    return fail(errc::io, "not enough memory for kv_bytes, " +
+                              std::to_string(pool.slabs * pool.layout.slab_bytes()) + " bytes");
+  }
+}
+
 class embedded_engine final : public engine {
  public:
   embedded_engine(model_info info, std::vector<std::int32_t> eos_tokens, const worker_config& config,
@@ -141,6 +241,8 @@ class embedded_engine final : public engine {
   void cancel(sequence_id id) noexcept override { worker_.cancel(id); }
   engine_stats stats() const noexcept override { return worker_.stats(); }
   monitor::engine_activity activity() const override { return worker_.activity(); }
+  bool serves() const noexcept override { return !worker_.is_lost(); }
+  std::string fault() const override { return worker_.fault(); }
   void stop() noexcept override { worker_.stop(); }
 
   result<sequence_id> submit(generate_request request, std::shared_ptr<event_sink> sink) override {
@@ -180,78 +282,100 @@ class embedded_engine final : public engine {
   worker worker_;
 };
 
-}  // namespace
-
-result<std::unique_ptr<engine>> engine::open(const engine_config& wanted) {
-  if (auto checked = check(wanted); !checked) return std::unexpected(checked.error());
-  const auto backend = runner::resolve(wanted.backend);
-  if (!backend) return std::unexpected(backend.error());
-  const engine_config config = with_defaults(wanted, *backend);
-  auto facts = model::load_model_config(config.model_dir);
-  if (!facts) return std::unexpected(facts.error());
-  if (auto fits = check_memory(config, *facts); !fits) return std::unexpected(fits.error());
-  const auto loaded = runner::load_model(config.model_dir, std::move(*facts),
-                                         {.weights = config.weights, .threads = thread_count(config)});
-  if (!loaded) return std::unexpected(loaded.error());
-  return serve_model(config, *loaded);
-}
-
-result<std::unique_ptr<engine>> serve_model(const engine_config& wanted,
-                                            std::shared_ptr<const runner::loaded_model> loaded) {
-  if (auto checked = check(wanted); !checked) return std::unexpected(checked.error());
-  const auto backend = runner::resolve(wanted.backend);
-  if (!backend) return std::unexpected(backend.error());
-  const engine_config config = with_defaults(wanted, *backend);
-  const model::model_config& model = loaded->config;
-  const runner::memory_layout layout =
-      runner::layout_of(model, runner::numbers_of(config.backend, *config.activations), config.page_tokens);
-  const auto slabs = count_slabs(config, layout);
-  if (!slabs) return std::unexpected(slabs.error());
-
+result<model_info> describe(const engine_config& config, const runner::loaded_model& loaded,
+                            const pool_plan& pool) {
   model_info info;
-  info.architecture = model.architecture;
+  info.architecture = loaded.config.architecture;
   info.backend = config.backend;
   if (config.backend == backend_kind::cuda) {
     const auto facts = runner::cuda_backend()->facts(config.device);
     if (!facts) return std::unexpected(facts.error());
     info.device = facts->name;
   }
-  info.vocab_size = model.vocab_size;
-  const std::int64_t longest = (*slabs - 1LL) * layout.slab_pages * config.page_tokens;
-  info.context_tokens = static_cast<std::int32_t>(std::min<std::int64_t>(model.context_tokens, longest));
-  info.eos_token = model.eos_tokens.front();
-  info.parameter_count = loaded->weights.parameter_count;
-  info.weight_bytes = loaded->weights.weight_bytes;
+  info.vocab_size = loaded.config.vocab_size;
+  const std::int64_t longest = (pool.slabs - 1LL) * pool.layout.slab_pages * config.page_tokens;
+  info.context_tokens =
+      static_cast<std::int32_t>(std::min<std::int64_t>(loaded.config.context_tokens, longest));
+  info.eos_token = loaded.config.eos_tokens.front();
+  info.parameter_count = loaded.weights.parameter_count;
+  info.weight_bytes = loaded.weights.weight_bytes;
+  return info;
+}
 
+result<std::unique_ptr<engine>> serve(const engine_config& config, loaded_rank loaded) {
+  const auto pool = plan_pool(config, loaded.model->config);
+  if (!pool) return std::unexpected(pool.error());
+  auto info = describe(config, *loaded.model, *pool);
+  if (!info) return std::unexpected(info.error());
   worker_config settings;
-  settings.limits = make_limits(config, {*slabs, layout.slab_pages});
+  settings.limits = make_limits(config, {pool->slabs, pool->layout.slab_pages});
   settings.queue_max = config.queue_max;
   settings.decode_stretch = config.decode_stretch;
-  settings.page_bytes = layout.page_bytes;
+  settings.page_bytes = pool->layout.page_bytes;
   settings.kv_bytes = config.kv_bytes;
-  settings.vocab_size = model.vocab_size;
+  settings.vocab_size = info->vocab_size;
+  settings.has_ranks = loaded.ranks != nullptr;
   settings.on_fault = config.on_fault;
   settings.on_cache_events = config.on_cache_events;
-  runner::runner_config placement;
-  placement.backend = config.backend;
-  placement.activations = *config.activations;
-  placement.compute_threads = thread_count(config);
-  placement.device = config.device;
-  placement.slab_count = *slabs;
-  placement.page_tokens = config.page_tokens;
   const auto times = std::make_shared<kernels::op_times>();
-  const auto experts = watch_experts(*loaded);
-  placement.times = times.get();
-  placement.experts = experts.get();
+  const auto experts = watch_experts(*loaded.model);
   settings.times = times;
   settings.experts = experts;
-  try {
-    return std::make_unique<embedded_engine>(std::move(info), model.eos_tokens, settings,
-                                             runner::make_runner(std::move(loaded), placement));
-  } catch (const std::bad_alloc&) {
-    return fail(errc::io,
-                "not enough memory for kv_bytes, " + std::to_string(*slabs * layout.slab_bytes()) + " bytes");
+  auto run = make_runner(config, loaded, *pool, {.times = times.get(), .experts = experts.get()});
+  if (!run) return std::unexpected(run.error());
+  if (loaded.ranks) {
+    if (auto all = parallel::wait_for_all(*loaded.ranks); !all) return std::unexpected(all.error());
+    *run = parallel::make_leader(std::move(loaded.ranks), std::move(*run), config.page_tokens);
   }
+  return std::make_unique<embedded_engine>(std::move(*info), loaded.model->config.eos_tokens, settings,
+                                           std::move(*run));
+}
+
+}  // namespace
+
+result<std::unique_ptr<engine>> engine::open(const engine_config& wanted) {
+  const auto config = settle(wanted);
+  if (!config) return std::unexpected(config.error());
+  auto loaded = load_rank(*config);
+  if (!loaded) return std::unexpected(loaded.error());
+  return serve(*config, std::move(*loaded));
+}
+
+result<void> engine::follow(const engine_config& wanted) {
+  const auto config = settle(wanted);
+  if (!config) return std::unexpected(config.error());
+  const auto loaded = load_rank(*config);
+  if (!loaded) return std::unexpected(loaded.error());
+  const auto pool = plan_pool(*config, loaded->model->config);
+  if (!pool) return std::unexpected(pool.error());
+  const auto own = make_runner(*config, *loaded, *pool);
+  if (!own) return std::unexpected(own.error());
+  if (auto all = parallel::wait_for_all(*loaded->ranks); !all) return all;
+  parallel::step_limits limits;
+  limits.vocab_size = loaded->model->config.vocab_size;
+  limits.slab_count = pool->slabs;
+  limits.slab_pages = pool->layout.slab_pages;
+  limits.page_tokens = config->page_tokens;
+  limits.context_tokens = loaded->model->config.context_tokens;
+  limits.rows_max = config->step_tokens_max;
+  limits.sequences_max = config->sequences_max;
+  return parallel::follow(*loaded->ranks, **own, limits);
+}
+
+result<void> engine::check_before_load(const engine_config& wanted) {
+  const auto config = settle(wanted);
+  if (!config) return std::unexpected(config.error());
+  const auto facts = model::load_model_config(config->model_dir);
+  if (!facts) return std::unexpected(facts.error());
+  return check_memory(*config, *facts);
+}
+
+result<std::unique_ptr<engine>> serve_model(const engine_config& wanted,
+                                            std::shared_ptr<const runner::loaded_model> loaded) {
+  const auto config = settle(wanted);
+  if (!config) return std::unexpected(config.error());
+  if (config->ranks.size > 1) return fail(errc::bad_request, "ranks load their parts themselves");
+  return serve(*config, {nullptr, std::move(loaded)});
 }
 
 }  // namespace weir::engine

@@ -22,6 +22,7 @@
 #include "engine/constraint.hpp"
 #include "engine/model/weight_format.hpp"
 #include "engine/monitor/activity.hpp"
+#include "engine/parallel/split.hpp"
 #include "engine/result.hpp"
 #include "engine/sampling_params.hpp"
 
@@ -55,6 +56,8 @@ struct engine_config {
   // without: 1 to 100, or 0 for as much as step_tokens_max allows.
   double decode_stretch = 1.5;
   prefix_cache_config prefix_cache;
+  ranks_config
+      ranks;  // this process's place among those that compute the model; kv_bytes and memory_bytes are each's
   // Told what made sequences end as failed, on the worker thread. May be empty.
   std::function<void(const std::string&)> on_fault;
   // Told what the prefix cache took up and dropped, in order, after the step that did it, on the worker
@@ -70,7 +73,7 @@ struct model_info {
   std::int32_t context_tokens = 0;  // model_max_length, capped by what kv_bytes can hold
   std::int32_t eos_token = -1;
   std::int64_t parameter_count = 0;
-  std::int64_t weight_bytes = 0;
+  std::int64_t weight_bytes = 0;  // of this rank
 };
 
 struct token_logprob {
@@ -156,8 +159,15 @@ class engine {
  public:
   virtual ~engine() = default;  // stops first
 
-  // Reads and maps the checkpoint, checks every tensor's shape, starts the worker. Blocks for the load.
+  // Reads and maps the checkpoint, checks every tensor's shape, starts the worker. Blocks for the load, and
+  // until all ranks have loaded. REQUIRES: ranks.rank == 0.
   static result<std::unique_ptr<engine>> open(const engine_config& config);
+
+  // Computes another rank's part until rank 0 stops. errc::lost where that, or another, ended without.
+  static result<void> follow(const engine_config& config);
+
+  // What both would refuse before they read a weight.
+  static result<void> check_before_load(const engine_config& config);
 
   virtual const model_info& info() const noexcept = 0;
 
@@ -172,6 +182,10 @@ class engine {
 
   // Costs a copy of some kilobytes, and of eight bytes for each expert of each layer.
   virtual monitor::engine_activity activity() const = 0;
+
+  // False once it serves nothing any more, because a rank was lost; fault() says why.
+  virtual bool serves() const noexcept { return true; }
+  virtual std::string fault() const { return {}; }
 
   // Cancels everything, waits for the worker. Idempotent.
   virtual void stop() noexcept = 0;

@@ -16,6 +16,7 @@ enum class errc {
   context_length,  // prompt + new tokens exceed the model's context
   queue_full,      // the inbox is at its limit; retry later
   stopped,         // the engine is shutting down
+  lost,            // a part of it in another process is gone: it serves nothing any more
 };
 
 struct error {

@@ -9,7 +9,8 @@ namespace weir::engine {
 
 namespace {
 
-constexpr const char* k_lost = "a request's constraint could not be followed";
+constexpr const char* k_unfollowed = "a request's constraint could not be followed";
+constexpr std::chrono::milliseconds k_look_interval{500};  // at other ranks, without work
 
 }  // namespace
 
@@ -37,6 +38,7 @@ worker::~worker() {
 result<sequence_id> worker::submit(generate_request request, std::shared_ptr<event_sink> sink) {
   const std::lock_guard lock(mutex_);
   if (stopping_) return fail(errc::stopped, "the engine is shutting down");
+  if (is_lost_) return fail(errc::lost, "the engine " + fault_);
   const auto live_max =
       static_cast<std::size_t>(config_.limits.sequences_max) + static_cast<std::size_t>(config_.queue_max);
   if (live_.size() >= live_max) {
@@ -76,14 +78,20 @@ void worker::stop() noexcept {
 }
 
 void worker::loop() {
-  while (take_inbox()) {
-    if (!scheduler_.has_work()) continue;
-    try {
-      step();
-    } catch (const std::exception& fault) {
-      recover(fault.what());
+  try {
+    while (take_inbox()) {
+      if (!scheduler_.has_work()) continue;
+      try {
+        step();
+      } catch (const parallel::rank_lost&) {
+        throw;
+      } catch (const std::exception& fault) {
+        recover(fault.what());
+      }
+      publish();
     }
-    publish();
+  } catch (const parallel::rank_lost& lost) {
+    give_up(lost.what());
   }
   finish_all(finish_reason::cancelled);
 }
@@ -96,7 +104,9 @@ bool worker::take_inbox() {
   {
     std::unique_lock lock(mutex_);
     const bool idle = !scheduler_.has_work();
-    if (idle) wake_.wait(lock, [this] { return stopping_ || !inbox_.empty() || !cancels_.empty(); });
+    const auto woken = [this] { return stopping_ || !inbox_.empty() || !cancels_.empty(); };
+    if (idle && !config_.has_ranks) wake_.wait(lock, woken);
+    while (idle && !wake_.wait_for(lock, k_look_interval, woken)) runner_->check();
     arrived.swap(inbox_);
     cancels.swap(cancels_);
     stopping = stopping_;
@@ -145,7 +155,7 @@ void worker::deliver(const std::vector<scheduler::sequence*>& ready) {
       continue;
     }
     if (!seq->guide.prepare(seq->stop_tokens)) {
-      break_off(*seq, k_lost);
+      break_off(*seq, k_unfollowed);
       continue;
     }
     if (!std::exchange(seq->started, true)) seq->sink->on_started(seq->cached);
@@ -157,7 +167,7 @@ void worker::deliver(const std::vector<scheduler::sequence*>& ready) {
       continue;
     }
     if (!seq->guide.accept(event.token)) {
-      break_off(*seq, k_lost);
+      break_off(*seq, k_unfollowed);
       continue;
     }
     seq->tokens.push_back(event.token);
@@ -183,6 +193,28 @@ void worker::recover(const std::string& fault) noexcept {
   const std::vector<sequence_id> running = scheduler_.running_ids();
   for (const sequence_id id : running) finish(id, finish_reason::failed);
   if (running.empty()) finish_all(finish_reason::failed);
+}
+
+// For good: what the lost rank held of every sequence is gone, and who accepted goes on answering.
+void worker::give_up(const std::string& fault) noexcept {
+  if (config_.on_fault) config_.on_fault(fault);
+  std::vector<arrival> arrived;
+  {
+    const std::lock_guard lock(mutex_);
+    fault_ = fault;
+    is_lost_ = true;
+    arrived.swap(inbox_);
+  }
+  for (auto& [seq, at] : arrived) {
+    recorder_.arrived(seq->id, at);
+    scheduler_.add(std::move(seq));
+  }
+  finish_all(finish_reason::failed);
+}
+
+std::string worker::fault() const {
+  const std::lock_guard lock(mutex_);
+  return fault_;
 }
 
 void worker::finish(sequence_id id, finish_reason reason) noexcept {

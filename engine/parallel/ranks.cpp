@@ -105,7 +105,7 @@ result<void> check_agreement(const place& first, const place& other) {
 
 }  // namespace
 
-result<world> find_world(const environment& variables) {
+result<ranks_config> find_world(const environment& variables) {
   place at;
   for (const launcher& by : k_launchers) {
     const auto found = read_place(variables, by);
@@ -117,7 +117,7 @@ result<world> find_world(const environment& variables) {
       return std::unexpected(agrees.error());
     }
   }
-  if (at.size == 1) return world{};
+  if (at.size == 1) return ranks_config{};
   if (at.size > k_ranks_max) {
     return fail(errc::bad_request, std::string(at.by->size) + "=" + std::to_string(at.size) + ": at most " +
                                        std::to_string(k_ranks_max) + " ranks run one model");
@@ -125,8 +125,8 @@ result<world> find_world(const environment& variables) {
   if (auto local = check_local(variables, at); !local) return std::unexpected(local.error());
   const auto port = read(variables, "MASTER_PORT", 1, 65535);
   if (!port) return std::unexpected(port.error());
-  return world{static_cast<int>(at.rank), static_cast<int>(at.size),
-               static_cast<std::uint16_t>(port->value_or(k_default_master_port))};
+  return ranks_config{static_cast<int>(at.rank), static_cast<int>(at.size),
+                      static_cast<std::uint16_t>(port->value_or(k_default_master_port))};
 }
 
 }  // namespace weir::engine::parallel

@@ -4,29 +4,22 @@
 // MASTER_PORT tells several worlds on one machine apart. Pure; any thread.
 #pragma once
 
-#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
 
+#include "engine/parallel/split.hpp"
 #include "engine/result.hpp"
 
 namespace weir::engine::parallel {
 
-inline constexpr std::uint16_t k_default_master_port = 29500;  // torchrun's
-
-struct world {
-  int rank = 0;
-  int size = 1;
-  std::uint16_t master_port = k_default_master_port;
-};
-
 // Nothing where a variable is not set.
 using environment = std::function<std::optional<std::string>(const char* name)>;
 
-// A world of one where nothing is set. errc::bad_request names the variables that are half set, out of range
-// or contradict each other; errc::unsupported: ranks on several machines.
-result<world> find_world(const environment& variables);
+// A world of one where nothing is set; how to split is not theirs to say. errc::bad_request names the
+// variables that are half set, out of range or contradict each other; errc::unsupported: ranks on several
+// machines.
+result<ranks_config> find_world(const environment& variables);
 
 }  // namespace weir::engine::parallel

@@ -7,12 +7,6 @@
 
 namespace weir::engine::runner {
 
-namespace {
-
-constexpr std::size_t k_workspace_align = 64;
-
-}  // namespace
-
 template <class A>
 kimi_linear<A>::kimi_linear(std::shared_ptr<const loaded_model> model, const runner_config& config,
                             kernels::kernel_table<A> table, std::shared_ptr<device> where)
@@ -23,6 +17,9 @@ kimi_linear<A>::kimi_linear(std::shared_ptr<const loaded_model> model, const run
       table_(config.times != nullptr ? kernels::make_timed_table(table) : table),
       device_(std::move(where)),
       memory_(config_, options_, *device_) {
+  if (options_.ranks != nullptr && options_.part.split == split_kind::expert) {
+    exchange_.emplace(*device_, *options_.ranks, options_.part);
+  }
   std::int64_t mixtures = 0;
   for (const model::layer_weights& layer : model_->weights.layers) {
     expert_lists& lists = expert_lists_.emplace_back();
@@ -43,14 +40,12 @@ kernels::matrix_list kimi_linear<A>::place_list(const std::vector<kernels::matri
 
 template <class A>
 kernels::context kimi_linear<A>::workspace(std::size_t bytes) {
-  std::size_t space = bytes + k_workspace_align;
-  void* place = workspace_.need(static_cast<std::int64_t>(space));
-  std::align(k_workspace_align, bytes, place, space);
-  return device_->context(static_cast<std::byte*>(place), bytes);
+  return device_->context(workspace_.need(static_cast<std::int64_t>(bytes)), bytes);
 }
 
 template <class A>
 void kimi_linear<A>::project(const A* x, const kernels::matrix& weight, A* y, std::int32_t rows) {
+  if (rows == 0) return;
   const kernels::gemm_params<A> p{x, weight, y, rows};
   table_.gemm(p, workspace(table_.gemm_workspace_bytes(p, device_->thread_count())));
 }
@@ -65,7 +60,7 @@ template <class A>
 void kimi_linear<A>::run(const batch& work) {
   const kernels::timing_scope<A> scope(backend_, options_.times);
   placed_.place(work);
-  if (device_->can_record() && placed_.is_decode()) {
+  if (device_->can_record() && placed_.is_decode() && !exchange_) {
     recordings_.run(placed_.shape(), device_->allocations(), [this] { forward(); });
   } else {
     forward();
@@ -99,6 +94,7 @@ void kimi_linear<A>::forward() {
     } else {
       mla_block(*layer.mla, memory_[i]);
     }
+    reduce(delta, cells);
     if (anew) {
       device_->copy(x, delta, static_cast<std::size_t>(cells) * sizeof(A));
     } else {
@@ -106,13 +102,20 @@ void kimi_linear<A>::forward() {
     }
     norm_rows(read_stream(layer.mlp_mix), layer.post_norm, normed, rows);
     if (layer.dense) {
-      mlp_block(*layer.dense, delta);
+      mlp_block(*layer.dense, normed, rows, delta);
+      reduce(delta, cells);
     } else {
       moe_block(*layer.moe, i);
     }
     table_.add({x, delta, cells}, plain);
   }
   head();
+}
+
+// What ranks have of a block's output are parts of a sum.
+template <class A>
+void kimi_linear<A>::reduce(A* values, std::int64_t count) {
+  if (options_.ranks != nullptr) options_.ranks->all_reduce({values, static_cast<std::size_t>(count)});
 }
 
 // What a block reads: the stream itself, or the mix.
@@ -239,13 +242,12 @@ void kimi_linear<A>::mla_block(const model::mla_weights& w, const layer_memory<A
 }
 
 template <class A>
-void kimi_linear<A>::mlp_block(const model::mlp_weights& w, A* y) {
-  const std::int32_t rows = placed_.rows();
+void kimi_linear<A>::mlp_block(const model::mlp_weights& w, const A* x, std::int32_t rows, A* y) {
   const std::int64_t cells = static_cast<std::int64_t>(rows) * w.gate.rows;
   A* gate = mlp_gate_.need(cells);
   A* up = mlp_up_.need(cells);
-  project(normed_.data(), w.gate, gate, rows);
-  project(normed_.data(), w.up, up, rows);
+  project(x, w.gate, gate, rows);
+  project(x, w.up, up, rows);
   unit_mul(gate, up, cells);
   project(gate, w.down, y, rows);
 }
@@ -259,55 +261,68 @@ void kimi_linear<A>::unit_mul(A* gate, const A* up, std::int64_t count) {
   }
 }
 
-// The router's choice from normed_, the experts' sum over x.
+// The router's choice from `normed`, the experts' sum over x: of `rows` rows, which with experts divided
+// among ranks are this rank's own.
 template <class A>
-void kimi_linear<A>::routed_experts(const model::moe_weights& w, std::size_t layer, const A* x, A* y) {
-  const std::int32_t rows = placed_.rows();
-  const std::int64_t wide_rows = rows;
-  const std::int32_t chosen = config_.experts_per_token;
+void kimi_linear<A>::routed_experts(const model::moe_weights& w, std::size_t layer, const A* normed,
+                                    const A* x, A* y, std::int32_t rows) {
+  const std::int64_t all_rows = placed_.rows();
+  const std::int64_t chosen = config_.experts_per_token;
+  const std::int64_t first = exchange_ ? options_.part.begin_of(placed_.rows()) : 0;
   const expert_lists& lists = expert_lists_[layer];
-  A* logits = router_logits_.need(wide_rows * config_.experts);
-  A* weights = router_weights_.need(wide_rows * chosen);
-  std::int32_t* ids = router_ids_.data() + lists.index * wide_rows * chosen;
-  project(normed_.data(), w.router, logits, rows);
-  table_.router({logits, w.bias.data(), ids, weights, rows, config_.experts, chosen, config_.renormalize,
-                 config_.routed_scale},
+  A* logits = router_logits_.need(static_cast<std::int64_t>(rows) * config_.experts);
+  A* weights = router_weights_.need(all_rows * chosen);
+  std::int32_t* ids = router_ids_.data() + lists.index * all_rows * chosen;
+  project(normed, w.router, logits, rows);
+  table_.router({logits, w.bias.data(), ids + first * chosen, weights + first * chosen, rows, config_.experts,
+                 config_.experts_per_token, config_.renormalize, config_.routed_scale},
                 device_->context());
-  const kernels::experts_params<A> p{x,
-                                     lists.w1,
-                                     lists.w3,
-                                     lists.w2,
-                                     ids,
-                                     weights,
-                                     y,
-                                     rows,
-                                     config_.experts,
-                                     chosen,
-                                     config_.expert_dim(),
-                                     config_.expert_width,
-                                     config_.situ};
-  table_.experts(p, workspace(table_.experts_workspace_bytes(p, device_->thread_count())));
+  kernels::experts_params<A> p{x, lists.w1, lists.w3, lists.w2, ids, weights, y, rows};
+  p.experts = static_cast<std::int32_t>(w.w1.size());
+  p.per_token = config_.experts_per_token;
+  p.dim = config_.expert_dim();
+  p.width = config_.expert_width;
+  p.situ = config_.situ;
+  if (exchange_) {
+    exchange_->run({x, y, ids, weights, placed_.rows(), p, config_.experts_per_token, config_.experts},
+                   table_);
+  } else {
+    table_.experts(p, workspace(table_.experts_workspace_bytes(p, device_->thread_count())));
+  }
 }
 
+// With experts divided among ranks each computes its own rows, whole; else all rows, and what it has of them
+// is summed up: routed and shared experts' parts in one go, before what is not linear.
 template <class A>
 void kimi_linear<A>::moe_block(const model::moe_weights& w, std::size_t layer) {
-  const std::int32_t rows = placed_.rows();
-  const std::int64_t wide_rows = rows;
+  const std::int64_t dim = config_.hidden_size;
+  const std::int32_t first = exchange_ ? options_.part.begin_of(placed_.rows()) : 0;
+  const std::int32_t rows = exchange_ ? options_.part.end_of(placed_.rows()) - first : placed_.rows();
+  const std::int64_t cells = rows * dim;
+  const A* x = normed_.data() + first * dim;
+  A* y = delta_.data() + first * dim;
   if (config_.routed_width > 0) {
-    A* in = routed_in_.need(wide_rows * config_.routed_width);
-    A* out = routed_out_.need(wide_rows * config_.routed_width);
-    project(normed_.data(), w.routed_down, in, rows);
-    routed_experts(w, layer, in, out);
+    const std::int64_t narrow_cells = static_cast<std::int64_t>(rows) * config_.routed_width;
+    A* in = routed_in_.need(narrow_cells);
+    A* out = routed_out_.need(narrow_cells + cells);
+    A* shared = out + narrow_cells;
+    project(x, w.routed_down, in, rows);
+    routed_experts(w, layer, x, in, out, rows);
+    if (w.shared) mlp_block(*w.shared, x, rows, shared);
+    if (!exchange_) reduce(out, narrow_cells + (w.shared ? cells : 0));
     if (config_.routed_norm) norm_rows(out, w.routed_norm, out, rows);
-    project(out, w.routed_up, delta_.data(), rows);
+    project(out, w.routed_up, y, rows);
+    if (w.shared) table_.add({y, shared, cells}, device_->context());
   } else {
-    routed_experts(w, layer, normed_.data(), delta_.data());
+    routed_experts(w, layer, x, x, y, rows);
+    if (w.shared) {
+      A* shared = mlp_out_.need(cells);
+      mlp_block(*w.shared, x, rows, shared);
+      table_.add({y, shared, cells}, device_->context());
+    }
+    if (!exchange_) reduce(y, cells);
   }
-  if (!w.shared) return;
-  const std::int64_t cells = wide_rows * config_.hidden_size;
-  A* shared = mlp_out_.need(cells);
-  mlp_block(*w.shared, shared);
-  table_.add({delta_.data(), shared, cells}, device_->context());
+  if (exchange_) exchange_->share_rows(delta_.data(), placed_.rows(), dim);
 }
 
 template <class A>
@@ -319,8 +334,13 @@ void kimi_linear<A>::head() {
   A* picked = picked_.need(static_cast<std::int64_t>(rows) * dim);
   table_.gather({stream, placed_.logit_rows(), picked, rows, dim}, device_->context());
   norm_rows(picked, model_->weights.norm, picked, rows);
-  const std::int64_t cells = static_cast<std::int64_t>(rows) * config_.vocab_size;
-  project(picked, model_->weights.head, logits_.need(cells), rows);
+  A* logits = logits_.need(static_cast<std::int64_t>(rows) * config_.vocab_size);
+  const kernels::matrix& words = model_->weights.head;
+  if (options_.ranks == nullptr) return project(picked, words, logits, rows);
+  A* own = own_logits_.need(static_cast<std::int64_t>(rows) * words.rows);
+  project(picked, words, own, rows);
+  options_.ranks->all_gather(
+      own, logits, options_.part.by_rank(config_.vocab_size, static_cast<std::int64_t>(sizeof(A)) * rows));
 }
 
 template <class A>
@@ -344,10 +364,15 @@ const T* kimi_linear<A>::read_back(const T* from, std::int64_t count, std::vecto
   return copies.data();
 }
 
+// Behind one another lie the ranks' parts, in each the rows.
 template <class A>
 void kimi_linear<A>::copy_logits(std::int32_t index, std::span<double> out) const {
   assert(out.size() == static_cast<std::size_t>(config_.vocab_size));
-  std::copy_n(host_logits_ + static_cast<std::int64_t>(index) * config_.vocab_size, out.size(), out.begin());
+  for (int rank = 0; rank < options_.part.size; ++rank) {
+    const std::int64_t begin = options_.part.cut(config_.vocab_size, rank);
+    const std::int64_t width = options_.part.cut(config_.vocab_size, rank + 1) - begin;
+    std::copy_n(host_logits_ + begin * placed_.logit_count() + index * width, width, out.begin() + begin);
+  }
 }
 
 template <class A>

@@ -4,6 +4,9 @@
 // Layer, plain: x += attention(norm(x)); x += feed_forward(norm(x)). With residual blocks each of the two
 // reads a mix of the blocks and x in the place of x, and every residual_block layers x becomes a block and
 // starts anew with the attention's output.
+//
+// With ranks the model is one rank's part (parallel/shard.hpp), and there is one collective a block: a sum
+// behind each output projection; or, for routed experts divided by number, the rows' way to them and back.
 #pragma once
 
 #include <cstddef>
@@ -14,6 +17,7 @@
 #include <vector>
 
 #include "engine/runner/device.hpp"
+#include "engine/runner/expert_exchange.hpp"
 #include "engine/runner/model_runner.hpp"
 #include "engine/runner/placed_batch.hpp"
 #include "engine/runner/pool_memory.hpp"
@@ -48,9 +52,11 @@ class kimi_linear final : public model_runner {
   void kda_block(const model::kda_weights& w, const layer_memory<A>& memory);
   void kda_inputs(const model::kda_weights& w, const layer_memory<A>& memory);
   void mla_block(const model::mla_weights& w, const layer_memory<A>& memory);
-  void mlp_block(const model::mlp_weights& w, A* y);
+  void mlp_block(const model::mlp_weights& w, const A* x, std::int32_t rows, A* y);
   void moe_block(const model::moe_weights& w, std::size_t layer);
-  void routed_experts(const model::moe_weights& w, std::size_t layer, const A* x, A* y);
+  void routed_experts(const model::moe_weights& w, std::size_t layer, const A* normed, const A* x, A* y,
+                      std::int32_t rows);
+  void reduce(A* values, std::int64_t count);
   void unit_mul(A* gate, const A* up, std::int64_t count);
   const A* read_stream(const std::optional<model::mix_weights>& mix);
   bool close_block(std::size_t layer);
@@ -72,6 +78,8 @@ class kimi_linear final : public model_runner {
   std::vector<std::unique_ptr<scratch<std::byte>>> kept_;  // what the lists point into, off the host
   scratch<std::byte> workspace_{*device_};
 
+  std::optional<expert_exchange<A>> exchange_;  // with experts divided among ranks
+
   placed_batch placed_{*device_};
   step_recordings recordings_{*device_};
 
@@ -79,7 +87,7 @@ class kimi_linear final : public model_runner {
   scratch<A> x_{*device_}, normed_{*device_}, delta_{*device_}, mixed_{*device_};  // [T, M]
   scratch<A> blocks_{*device_};  // [S, T, M], of which block_count_ are filled
   std::int32_t block_count_ = 0;
-  scratch<A> routed_in_{*device_}, routed_out_{*device_};  // [T, L]
+  scratch<A> routed_in_{*device_}, routed_out_{*device_};  // [T, L]; [T, L] and [T, M] behind it
   scratch<A> low_{*device_};                               // [T, D] or [T, q_lora_rank]
   scratch<A> projected_{*device_};                         // [T, C] before the convolution
   // [T, C]; q_ and o_ also of the MLA block
@@ -89,7 +97,8 @@ class kimi_linear final : public model_runner {
   scratch<A> mlp_gate_{*device_}, mlp_up_{*device_}, mlp_out_{*device_};  // [T, F], [T, F], [T, M]
   scratch<A> router_logits_{*device_}, router_weights_{*device_};         // [T, E], [T, k]
   scratch<std::int32_t> router_ids_{*device_};                            // [mixtures, T, k]
-  scratch<A> picked_{*device_}, logits_{*device_};                        // [L, M], [L, V]
+  scratch<A> picked_{*device_}, logits_{*device_};  // [L, M], [L, V]: of each rank the rows' parts
+  scratch<A> own_logits_{*device_};                 // with ranks, [L, this one's part of V]
   std::vector<A> logits_copy_;
   const A* host_logits_ = nullptr;
   std::vector<std::int32_t> ids_copy_;

@@ -7,6 +7,7 @@
 
 #include "engine/model/checkpoint.hpp"
 #include "engine/model/narrow_weights.hpp"
+#include "engine/parallel/shard.hpp"
 #include "engine/runner/backend.hpp"
 #include "engine/runner/kimi_linear.hpp"
 #include "engine/runner/place_model.hpp"
@@ -36,15 +37,20 @@ result<std::shared_ptr<const loaded_model>> load_model(const std::filesystem::pa
                                                        const load_options& options) {
   auto files = model::checkpoint::open(dir);
   if (!files) return std::unexpected(files.error());
+  if (auto divides = parallel::check_shard(config, options.weights, options.part); !divides) {
+    return std::unexpected(divides.error());
+  }
   auto weights = model::bind_weights(config, std::make_shared<model::checkpoint>(std::move(*files)));
   if (!weights) return std::unexpected(weights.error());
   try {
+    parallel::take_shard(*weights, config, options.part);
     kernels::thread_pool pool(options.threads);
     model::narrow_weights(*weights, options.weights, pool, options.told);
   } catch (const std::bad_alloc&) {
-    return fail(errc::io, "not enough memory for weights in fewer bits");
+    return fail(errc::io, "not enough memory for weights in fewer bits, or a rank's part of them");
   }
-  return std::make_shared<const loaded_model>(loaded_model{std::move(config), std::move(*weights)});
+  return std::make_shared<const loaded_model>(
+      loaded_model{parallel::config_of(config, options.part), std::move(*weights)});
 }
 
 result<std::shared_ptr<const loaded_model>> load_model(const std::filesystem::path& dir,

@@ -13,6 +13,8 @@
 #include "engine/kv/memory_op.hpp"
 #include "engine/model/weights.hpp"
 #include "engine/monitor/expert_load.hpp"
+#include "engine/parallel/communicator.hpp"
+#include "engine/parallel/split.hpp"
 #include "engine/result.hpp"
 #include "engine/runner/batch.hpp"
 #include "kernels/timing.hpp"
@@ -40,6 +42,8 @@ struct runner_config {
   double latent_norm_eps =
       k_latent_norm_eps;  // the last two are set otherwise only to measure what they matter
   double l2_norm_eps = k_l2_norm_eps;
+  parallel::communicator* ranks = nullptr;  // of which it computes one's part; outlives the runner
+  parallel::shard part;                     // which one
   kernels::op_times* times = nullptr;       // where run() notes what its operations took; outlives the runner
   monitor::expert_load* experts = nullptr;  // where it notes which experts it sent tokens to; likewise
 };
@@ -67,13 +71,18 @@ class model_runner {
   // Logits of logit_rows[index] of the last batch, widened. `out` is [V].
   virtual void copy_logits(std::int32_t index, std::span<double> out) const = 0;
 
-  // Frobenius norm of each KDA layer's recurrent state, in layer order.
+  // Frobenius norm of each KDA layer's recurrent state, in layer order; of one rank's heads where there are
+  // ranks.
   virtual std::vector<double> kda_state_norms(std::int32_t slot) const = 0;
+
+  // Throws where it is known that run() would, because a part of it elsewhere is gone. Does not wait.
+  virtual void check() {}
 };
 
 struct load_options {
   weight_format weights = weight_format::stored;
   int threads = 1;                                                     // that narrow weights
+  parallel::shard part = {};                                           // of the model, to load alone
   std::function<void(std::int64_t done, std::int64_t all)> told = {};  // of values narrowed; may be empty
 };
 

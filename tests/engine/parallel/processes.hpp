@@ -10,9 +10,11 @@
 #include <chrono>
 #include <cstdio>
 #include <functional>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "engine/parallel/shm_communicator.hpp"
@@ -96,10 +98,11 @@ class rank_processes final {
 };
 
 using rank_body = std::function<void(parallel::communicator&)>;
+using owning_body = std::function<void(std::unique_ptr<parallel::communicator>)>;
 
-// Starts a rank of its own process for each.
-inline void start_ranks(rank_processes& processes, int size, const rank_body& body,
-                        std::chrono::milliseconds step_timeout = std::chrono::seconds(60)) {
+// Starts a rank of its own process for each. What `body` refers to must live until they have ended.
+inline void start_owning_ranks(rank_processes& processes, int size, const owning_body& body,
+                               std::chrono::milliseconds step_timeout = std::chrono::seconds(60)) {
   const std::string name = group_name();
   for (int rank = 0; rank < size; ++rank) {
     processes.start([&body, &name, rank, size, step_timeout] {
@@ -107,9 +110,16 @@ inline void start_ranks(rank_processes& processes, int size, const rank_body& bo
       options.step_timeout = step_timeout;
       auto joined = parallel::join_by_shared_memory(options);
       expect(joined.has_value(), joined ? "" : joined.error().detail);
-      body(**joined);
+      body(std::move(*joined));
     });
   }
+}
+
+inline void start_ranks(rank_processes& processes, int size, const rank_body& body,
+                        std::chrono::milliseconds step_timeout = std::chrono::seconds(60)) {
+  start_owning_ranks(
+      processes, size, [&body](std::unique_ptr<parallel::communicator> ranks) { body(*ranks); },
+      step_timeout);
 }
 
 inline void run_ranks(int size, const rank_body& body) {

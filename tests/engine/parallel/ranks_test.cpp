@@ -11,7 +11,7 @@ using namespace weir::engine;
 using parallel::find_world;
 using variables = std::map<std::string, std::string>;
 
-result<parallel::world> world_of(const variables& set) {
+result<ranks_config> world_of(const variables& set) {
   return find_world([&set](const char* name) -> std::optional<std::string> {
     const auto found = set.find(name);
     return found == set.end() ? std::nullopt : std::optional(found->second);
