@@ -116,7 +116,13 @@ int thread_count(const engine_config& config) {
 result<void> check_memory(const engine_config& config, const model::model_config& whole) {
   const auto part = parallel::shard::of(config.ranks);
   if (auto divides = parallel::check_shard(whole, config.weights, part); !divides) return divides;
-  if (config.memory_bytes == 0) return {};
+  std::int64_t memory_bytes = config.memory_bytes;
+  if (memory_bytes == 0 && config.backend == backend_kind::cuda) {
+    const auto facts = runner::cuda_backend()->facts(config.device);
+    if (!facts) return std::unexpected(facts.error());
+    memory_bytes = facts->free_memory_bytes;
+  }
+  if (memory_bytes == 0) return {};
   model::model_config model = parallel::config_of(whole, part);
   if (part.split == split_kind::expert) model.experts /= part.size;
   const runner::memory_layout layout =
@@ -124,7 +130,7 @@ result<void> check_memory(const engine_config& config, const model::model_config
   const std::int32_t scalar = config.backend == backend_kind::reference ? 8 : 4;
   const std::int64_t states = std::min(config.sequences_max * layout.slab_bytes(), config.kv_bytes);
   plan::memory_plan needs;
-  needs.memory_bytes = config.memory_bytes;
+  needs.memory_bytes = memory_bytes;
   needs.bytes = {plan::weight_bytes(model, config.weights),
                  plan::activation_bytes(model, config.step_tokens_max, config.sequences_max, scalar), states,
                  config.kv_bytes - states};

@@ -40,9 +40,7 @@ void timed_router(const router_params<A>& p, const context& ctx) {
   op_times* into = t_target<A>.into;
   if (into == nullptr) return;
   const auto count = static_cast<std::size_t>(p.rows) * static_cast<std::size_t>(p.per_token);
-  std::vector<bool> seen(static_cast<std::size_t>(p.experts));
-  for (std::size_t i = 0; i < count; ++i) seen[static_cast<std::size_t>(p.ids[i])] = true;
-  into->experts_read += std::count(seen.begin(), seen.end(), true);
+  into->experts_read += count_experts({p.ids, count}, p.experts);
 }
 
 }  // namespace
@@ -57,6 +55,12 @@ std::string_view to_text(op which) noexcept {
 
 std::int64_t op_times::total_ns() const noexcept {
   return std::accumulate(ns.begin(), ns.end(), std::int64_t{0});
+}
+
+std::int64_t count_experts(std::span<const std::int32_t> ids, std::int32_t experts) {
+  std::vector<bool> seen(static_cast<std::size_t>(experts));
+  for (const std::int32_t id : ids) seen[static_cast<std::size_t>(id)] = true;
+  return std::count(seen.begin(), seen.end(), true);
 }
 
 template <class A>

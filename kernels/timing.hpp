@@ -8,6 +8,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "kernels/table.hpp"
@@ -45,6 +46,9 @@ struct op_times {
 
   std::int64_t total_ns() const noexcept;
 };
+
+// How many different experts tokens were sent to.
+std::int64_t count_experts(std::span<const std::int32_t> ids, std::int32_t experts);
 
 template <class A>
 class timing_scope final {

@@ -5,6 +5,9 @@
 #include <cuda_runtime_api.h>
 
 #include "engine/cuda/cuda_device.hpp"
+#if WEIR_NCCL
+#include "engine/cuda/nccl_communicator.hpp"
+#endif
 #include "engine/runner/backend.hpp"
 #include "kernels/cuda/table.hpp"
 
@@ -39,7 +42,13 @@ result<runner::device_facts> facts(int index) {
   return out;
 }
 
-constexpr runner::device_backend k_backend{count, facts, cuda_device::open, kernels::make_cuda_table};
+#if WEIR_NCCL
+constexpr auto k_join = join_by_nccl;
+#else
+constexpr decltype(runner::device_backend::join) k_join = nullptr;
+#endif
+
+constexpr runner::device_backend k_backend{count, facts, cuda_device::open, kernels::make_cuda_table, k_join};
 
 }  // namespace
 

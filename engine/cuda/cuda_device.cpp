@@ -1,6 +1,7 @@
 #include "engine/cuda/cuda_device.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <new>
 #include <stdexcept>
@@ -9,6 +10,8 @@
 namespace weir::engine::cuda {
 
 namespace {
+
+constexpr std::chrono::milliseconds k_look_interval{20};
 
 void check(cudaError_t code, const char* call) {
   if (code == cudaSuccess) return;
@@ -71,7 +74,6 @@ void cuda_device::free_all() noexcept {
   if (stream_ != nullptr) cudaStreamDestroy(stream_);
 }
 
-// The runtime keeps the current device by thread.
 void cuda_device::use() const {
   check(cudaSetDevice(index_), "cudaSetDevice");
 }
@@ -133,6 +135,16 @@ void cuda_device::copy(void* to, const void* from, std::size_t bytes) {
 
 void cuda_device::wait() {
   use();
+  if (look_) {
+    auto asked = std::chrono::steady_clock::now();
+    cudaError_t code = cudaStreamQuery(stream_);
+    for (; code == cudaErrorNotReady; code = cudaStreamQuery(stream_)) {
+      if (std::chrono::steady_clock::now() - asked < k_look_interval) continue;
+      look_();
+      asked = std::chrono::steady_clock::now();
+    }
+    check(code, "cudaStreamQuery");
+  }
   check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
   check(cudaGetLastError(), "a kernel's launch");
 }

@@ -6,7 +6,9 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <utility>
 
 #include <cuda_runtime_api.h>
 
@@ -41,6 +43,13 @@ class cuda_device final : public runner::device {
   void begin_recording() override;
   std::unique_ptr<runner::recording> end_recording() override;
 
+  cudaStream_t stream() const noexcept { return stream_; }
+  // Makes it the calling thread's current device: the runtime keeps that by thread.
+  void use() const;
+  // Called now and then while work is waited for that may never end; what it throws ends the wait. May be
+  // empty.
+  void watch(std::function<void()> look) { look_ = std::move(look); }
+
  private:
   // Pinned, reused in turn; free once its event has passed.
   struct staging {
@@ -48,7 +57,6 @@ class cuda_device final : public runner::device {
     cudaEvent_t done = nullptr;
   };
 
-  void use() const;
   void free_all() noexcept;
 
   int index_;
@@ -56,6 +64,7 @@ class cuda_device final : public runner::device {
   std::array<staging, 2> staging_{};
   std::size_t next_ = 0;
   std::uint64_t allocations_ = 0;
+  std::function<void()> look_;
 };
 
 }  // namespace weir::engine::cuda

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "engine/engine.hpp"
+#include "engine/parallel/communicator.hpp"
 #include "engine/result.hpp"
 #include "engine/runner/device.hpp"
 #include "kernels/table.hpp"
@@ -25,6 +26,8 @@ struct device_backend {
   result<device_facts> (*facts)(int index);
   result<std::unique_ptr<device>> (*open)(int index);
   kernels::kernel_table<float> (*table)(kernels::activation_format activations);
+  // Of ranks that know each other by `host`, over their devices; both outlive it. Null: this build has none.
+  result<std::unique_ptr<parallel::communicator>> (*join)(parallel::communicator& host, device& where);
 };
 
 // Null: this program has none. `backend` outlives every engine.

@@ -14,7 +14,7 @@ kimi_linear<A>::kimi_linear(std::shared_ptr<const loaded_model> model, const run
       config_(model_->config),
       options_(config),
       backend_(table),
-      table_(config.times != nullptr ? kernels::make_timed_table(table) : table),
+      table_(config.times != nullptr && where->is_host() ? kernels::make_timed_table(table) : table),
       device_(std::move(where)),
       memory_(config_, options_, *device_) {
   if (options_.ranks != nullptr && options_.part.split == split_kind::expert) {
@@ -345,13 +345,16 @@ void kimi_linear<A>::head() {
 
 template <class A>
 void kimi_linear<A>::note_experts() {
-  if (options_.experts == nullptr || config_.experts == 0) return;
+  const bool counts = options_.times != nullptr && !device_->is_host();
+  if (config_.experts == 0 || (options_.experts == nullptr && !counts)) return;
   const std::int64_t each = static_cast<std::int64_t>(placed_.rows()) * config_.experts_per_token;
   const auto mixtures = static_cast<std::int64_t>(expert_lists_.size());
   const std::int32_t* ids = read_back(router_ids_.data(), mixtures * each, ids_copy_);
   for (std::size_t layer = 0; layer < expert_lists_.size(); ++layer) {
     if (expert_lists_[layer].w1.each == nullptr) continue;
-    options_.experts->note(layer, {ids + expert_lists_[layer].index * each, static_cast<std::size_t>(each)});
+    const std::span of(ids + expert_lists_[layer].index * each, static_cast<std::size_t>(each));
+    if (options_.experts != nullptr) options_.experts->note(layer, of);
+    if (counts) options_.times->experts_read += kernels::count_experts(of, config_.experts);
   }
 }
 

@@ -18,14 +18,29 @@ namespace {
 
 constexpr std::int64_t k_page_align = 64;  // a cache line
 
+// The device together with what its ranks speak through, which replaces `ranks`.
+std::shared_ptr<device> with_ranks(const device_backend& cuda, std::shared_ptr<device> where,
+                                   parallel::communicator*& ranks) {
+  struct bundle {
+    std::shared_ptr<device> where;
+    std::unique_ptr<parallel::communicator> ranks;  // goes first
+  };
+  if (cuda.join == nullptr) throw std::runtime_error("this program was built without NCCL");
+  auto joined = cuda.join(*ranks, *where);
+  if (!joined) throw std::runtime_error(joined.error().detail);
+  auto both = std::make_shared<bundle>(std::move(where), std::move(*joined));
+  ranks = both->ranks.get();
+  return {both, both->where.get()};
+}
+
 std::unique_ptr<model_runner> make_cuda_runner(const loaded_model& model, const runner_config& config) {
   const device_backend* const cuda = cuda_backend();
   if (cuda == nullptr) throw std::runtime_error("this program was built without CUDA");
   auto opened = cuda->open(config.device);
   if (!opened) throw std::runtime_error(opened.error().detail);
-  const std::shared_ptr<device> where = std::move(*opened);
+  std::shared_ptr<device> where = std::move(*opened);
   runner_config options = config;
-  options.times = nullptr;  // calls return before the work is done
+  if (config.ranks != nullptr) where = with_ranks(*cuda, std::move(where), options.ranks);
   return std::make_unique<kimi_linear<float>>(place_model(model, where), options,
                                               cuda->table(config.activations), where);
 }

@@ -49,10 +49,11 @@ class placement final {
 
 std::int64_t placed_bytes(const model::model_weights& weights) {
   placement places;
+  const bool vectors_alone = weights.elsewhere != nullptr;
   model::each_weight(
       weights,
-      [&places](const kernels::matrix& m) {
-        if (m.data == nullptr) return;
+      [&places, vectors_alone](const kernels::matrix& m) {
+        if (m.data == nullptr || vectors_alone) return;
         const auto [codes, scales] = bytes_of(m);
         places.of(m.data, codes);
         if (scales > 0) places.of(m.scales, scales);
@@ -79,11 +80,15 @@ std::shared_ptr<const loaded_model> place_model(const loaded_model& model, std::
     return to;
   };
   auto out = std::make_shared<loaded_model>(loaded_model{model.config, model::copy_views(model.weights)});
-  out->weights.elsewhere = block;
+  struct both {
+    std::shared_ptr<const void> matrices, block;
+  };
+  const bool vectors_alone = model.weights.elsewhere != nullptr;
+  out->weights.elsewhere = std::make_shared<both>(model.weights.elsewhere, block);
   model::each_weight(
       out->weights,
       [&](kernels::matrix& m) {
-        if (m.data == nullptr) return;
+        if (m.data == nullptr || vectors_alone) return;
         const auto [codes, scales] = bytes_of(m);
         m.data = put(m.data, codes);
         if (scales > 0) m.scales = put(m.scales, scales);

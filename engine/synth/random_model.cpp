@@ -1,11 +1,14 @@
 #include "engine/synth/random_model.hpp"
 
 #include <cstdio>
+#include <new>
 #include <string>
 #include <utility>
 
 #include "engine/model/mapped_file.hpp"
 #include "engine/model/narrow_weights.hpp"
+#include "engine/runner/backend.hpp"
+#include "engine/synth/device_source.hpp"
 #include "engine/synth/random_source.hpp"
 #include "engine/synth/write_checkpoint.hpp"
 
@@ -27,6 +30,29 @@ std::int64_t available_bytes() {
   return found;
 }
 
+// The model keeps the source, and with it the memory.
+result<std::shared_ptr<const runner::loaded_model>> make_on_device(
+    const random_options& options, model::model_config config, kernels::thread_pool& pool,
+    const std::function<void(std::int64_t)>& told) {
+  const runner::device_backend* const cuda = runner::cuda_backend();
+  if (cuda == nullptr) return fail(errc::unsupported, "this program was built without CUDA");
+  if (options.weights != weight_format::stored) {
+    return fail(errc::unsupported, "weights that are made on a device are not narrowed there");
+  }
+  auto where = cuda->open(0);
+  if (!where) return std::unexpected(where.error());
+  try {
+    auto source = std::make_shared<device_source>(options.seed, pool, std::move(*where), told);
+    auto weights = model::bind_weights(config, source);
+    if (!weights) return std::unexpected(weights.error());
+    weights->elsewhere = source;
+    return std::make_shared<const runner::loaded_model>(
+        runner::loaded_model{std::move(config), std::move(*weights)});
+  } catch (const std::bad_alloc&) {
+    return fail(errc::bad_request, "the weights do not fit the device's memory");
+  }
+}
+
 }  // namespace
 
 result<std::shared_ptr<const runner::loaded_model>> make_model(const random_options& options) {
@@ -38,14 +64,16 @@ result<std::shared_ptr<const runner::loaded_model>> make_model(const random_opti
   if (!tensors) return std::unexpected(tensors.error());
   std::int64_t all = 0;
   for (const named_tensor& t : *tensors) all += plan_of(t.name, t.shape, t.how).bytes;
+  kernels::thread_pool pool(options.threads);
+  const auto told = [&](std::int64_t done) {
+    if (options.told) options.told(done, all);
+  };
+  if (options.on_device) return make_on_device(options, std::move(*config), pool, told);
   if (const auto free = available_bytes(); free >= 0 && all > free) {
     return fail(errc::bad_request, "the weights take " + std::to_string(all) + " bytes; this machine has " +
                                        std::to_string(free) + " free");
   }
-  kernels::thread_pool pool(options.threads);
-  auto source = std::make_shared<random_source>(options.seed, pool, [&](std::int64_t done) {
-    if (options.told) options.told(done, all);
-  });
+  auto source = std::make_shared<random_source>(options.seed, pool, told);
   auto weights = model::bind_weights(*config, source);
   if (!weights) return std::unexpected(weights.error());
   source->finished();

@@ -16,10 +16,12 @@ struct random_options {
   std::uint64_t seed = 1;
   weight_format weights = weight_format::stored;
   int threads = 1;
+  bool on_device = false;  // matrices in the first CUDA device's memory, of which nothing is narrowed
   std::function<void(std::int64_t done, std::int64_t all)> told;  // bytes, after each tensor; may be empty
 };
 
-// errc::bad_request where this machine's free memory cannot hold it, with both sums.
+// For a runner of that device alone, where they lie on one. errc::bad_request where this machine's free
+// memory cannot hold it, with both sums.
 result<std::shared_ptr<const runner::loaded_model>> make_model(const random_options& options);
 
 }  // namespace weir::engine::synth

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "engine/bench/bench.hpp"
+#include "engine/runner/backend.hpp"
 #include "engine/synth/random_model.hpp"
 #include "gateway/cli/model_commands.hpp"
 
@@ -115,14 +116,16 @@ void print_json(const bench_report& r, const bench_arguments& a) {
 
 int measure(bench_arguments arguments) {
   auto& options = arguments.options;
-  options.backend = *engine::backend_kind_of(arguments.backend);
   options.activations = *engine::activation_format_of(arguments.activations);
   const auto refuse = [](const engine::error& e) {
     fmt::print(stderr, "weir model bench: {}\n", e.detail);
     return e.code == engine::errc::bad_request ? k_bad_config : k_failed;
   };
-  auto model =
-      load_measured(arguments.model_dir, arguments.random, arguments.weights, options.compute_threads);
+  const auto backend = engine::runner::resolve(*engine::backend_kind_of(arguments.backend));
+  if (!backend) return refuse(backend.error());
+  options.backend = *backend;
+  auto model = load_measured(arguments.model_dir, arguments.random, arguments.weights,
+                             options.compute_threads, options.backend == engine::backend_kind::cuda);
   if (!model) return refuse(model.error());
   if (::isatty(STDERR_FILENO) == 1) {
     options.progress = [](const std::string& what) { fmt::print(stderr, "measuring {}\n", what); };
@@ -141,7 +144,7 @@ int measure(bench_arguments arguments) {
 
 engine::result<std::shared_ptr<const engine::runner::loaded_model>> load_measured(
     const std::filesystem::path& model_dir, engine::synth::random_options random, std::string_view weights,
-    int threads) {
+    int threads, bool on_device) {
   if (model_dir.empty() == random.config_file.empty())
     return engine::fail(engine::errc::bad_request, "give either --model or --config");
   const auto format = *engine::weight_format_of(weights);
@@ -150,6 +153,7 @@ engine::result<std::shared_ptr<const engine::runner::loaded_model>> load_measure
   byte_progress progress("making weights");
   random.weights = format;
   random.threads = threads;
+  random.on_device = on_device;
   random.told = [&progress](std::int64_t done, std::int64_t all) { progress(done, all); };
   return engine::synth::make_model(random);
 }

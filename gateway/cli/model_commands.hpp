@@ -18,10 +18,11 @@ void add_model_bench(CLI::App& model, command& chosen);
 void add_model_plan(CLI::App& model, command& chosen);
 void add_model_beside(CLI::App& model, command& chosen);
 
-// The model that a measurement looks at: of --model, or of random weights from --config.
+// The model that a measurement looks at: of --model, or of random weights from --config, which may lie on a
+// CUDA device.
 engine::result<std::shared_ptr<const engine::runner::loaded_model>> load_measured(
     const std::filesystem::path& model_dir, engine::synth::random_options random, std::string_view weights,
-    int threads);
+    int threads, bool on_device = false);
 
 // --backend, one of those that engine::backend_kind_of() knows.
 void add_backend_option(CLI::App& app, std::string& backend);

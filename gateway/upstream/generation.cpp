@@ -19,6 +19,8 @@ error to_gateway_error(const engine::error& e) {
       return {errc::overloaded, "the engine's queue is full; retry in a moment", {}};
     case engine::errc::stopped:
       return {errc::draining, "the engine is shutting down", {}};
+    case engine::errc::lost:
+      return {errc::draining, e.detail, {}};
     case engine::errc::io:
     case engine::errc::bad_model:
       break;

@@ -9,6 +9,7 @@ enum cudaError_t {
   cudaSuccess = 0,
   cudaErrorInvalidValue = 1,
   cudaErrorMemoryAllocation = 2,
+  cudaErrorNotReady = 600,
   cudaErrorIllegalAddress = 700,
   cudaErrorStreamCaptureUnsupported = 900,
 };
@@ -31,6 +32,7 @@ struct event {};
 void set_memory(std::size_t bytes) noexcept;  // what cudaMalloc may give, all together
 void fail_next(cudaError_t code) noexcept;    // the next synchronisation reports it
 std::size_t graph_launches() noexcept;
+void set_stuck(bool stuck) noexcept;  // streams never get done
 }  // namespace cuda_emulator
 
 using cudaStream_t = cuda_emulator::stream*;
@@ -53,6 +55,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* out, unsigned flags);
 cudaError_t cudaStreamDestroy(cudaStream_t stream);
 cudaError_t cudaStreamSynchronize(cudaStream_t stream);
+cudaError_t cudaStreamQuery(cudaStream_t stream);
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* out, unsigned flags);
 cudaError_t cudaEventDestroy(cudaEvent_t event);
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);

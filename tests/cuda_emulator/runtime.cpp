@@ -30,6 +30,7 @@ struct runtime {
   stream* capturing = nullptr;  // at most one at a time
   cudaError_t pending = cudaSuccess;
   std::size_t graph_launches = 0;
+  bool stuck = false;
 };
 
 runtime& the_runtime() {
@@ -45,6 +46,10 @@ void set_memory(std::size_t bytes) noexcept {
 
 void fail_next(cudaError_t code) noexcept {
   the_runtime().pending = code;
+}
+
+void set_stuck(bool stuck) noexcept {
+  the_runtime().stuck = stuck;
 }
 
 std::size_t graph_launches() noexcept {
@@ -162,6 +167,10 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 
 cudaError_t cudaStreamSynchronize(cudaStream_t) {
   return std::exchange(the_runtime().pending, cudaSuccess);
+}
+
+cudaError_t cudaStreamQuery(cudaStream_t) {
+  return the_runtime().stuck ? cudaErrorNotReady : cudaSuccess;
 }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* out, unsigned) {
