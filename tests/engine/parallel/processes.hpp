@@ -44,6 +44,26 @@ inline parallel::shm_options options_of(const std::string& name, int rank, int s
   return out;
 }
 
+// Between a test and its children: they say when, it waits for them.
+class signpost final {
+ public:
+  signpost() { REQUIRE(::pipe(ends_) == 0); }
+  ~signpost() {
+    ::close(ends_[0]);
+    ::close(ends_[1]);
+  }
+  signpost(const signpost&) = delete;
+  signpost& operator=(const signpost&) = delete;
+  void set() const { expect(::write(ends_[1], "x", 1) == 1, "write"); }
+  // For so many.
+  void wait(int count = 1) const {
+    for (char byte = 0; count > 0; --count) REQUIRE(::read(ends_[0], &byte, 1) == 1);
+  }
+
+ private:
+  int ends_[2];
+};
+
 class rank_processes final {
  public:
   rank_processes() = default;

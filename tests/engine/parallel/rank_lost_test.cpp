@@ -54,13 +54,16 @@ TEST_CASE("a rank that is killed amid operations is named by all others", "[para
   constexpr int k_ranks = 4;
   for (int victim = 0; victim < k_ranks; ++victim) {
     INFO("victim " << victim);
+    signpost there;
     rank_processes processes;
-    start_ranks(processes, k_ranks, [victim](parallel::communicator& ranks) {
+    start_ranks(processes, k_ranks, [&there, victim](parallel::communicator& ranks) {
+      there.set();
       expect_lost(ranks, victim, "its process ended", [&] {
         for (;;) sum(ranks);
       });
     });
-    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    there.wait(k_ranks);
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));  // so that, mostly, they are well under way
     processes.signal(victim, SIGKILL);
     CHECK(processes.wait() == expected_codes(k_ranks, victim, -SIGKILL));
   }
@@ -70,8 +73,10 @@ TEST_CASE("a rank that is killed while all wait for work is named by all others"
   constexpr int k_ranks = 3;
   for (int victim = 0; victim < k_ranks; ++victim) {
     INFO("victim " << victim);
+    signpost there;
     rank_processes processes;
-    start_ranks(processes, k_ranks, [victim](parallel::communicator& ranks) {
+    start_ranks(processes, k_ranks, [&there, victim](parallel::communicator& ranks) {
+      there.set();
       expect_lost(ranks, victim, "its process ended", [&] {
         std::vector<std::byte> message;
         if (ranks.rank() != 0) ranks.broadcast(message);
@@ -81,7 +86,8 @@ TEST_CASE("a rank that is killed while all wait for work is named by all others"
         }
       });
     });
-    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    there.wait(k_ranks);
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));  // so that, mostly, they are well under way
     processes.signal(victim, SIGKILL);
     CHECK(processes.wait() == expected_codes(k_ranks, victim, -SIGKILL));
   }
@@ -101,7 +107,7 @@ TEST_CASE("a rank that stands still is lost at the deadline, and hears of it", "
           }
         });
       },
-      std::chrono::seconds(2));
+      std::chrono::seconds(5));
   CHECK(processes.wait_for(0) == 0);
   CHECK(processes.wait_for(2) == 0);
   processes.signal(k_victim, SIGCONT);
