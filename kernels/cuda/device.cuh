@@ -13,6 +13,7 @@
 #include <cuda_fp16.h>
 #endif
 
+#include "kernels/cuda/launch.hpp"
 #include "kernels/dtype.hpp"
 
 namespace weir::kernels::cuda {
@@ -190,6 +191,13 @@ void launch(void (*kernel)(Params...), dim3 grid, dim3 block, std::size_t shared
   static_cast<void>(stream);
   cuda_emulator::run(grid, block, shared_bytes, [&] { kernel(static_cast<Params>(args)...); });
 #endif
+}
+
+template <class... Params, class... Args>
+void launch(void (*kernel)(Params...), const launch_shape& shape, void* stream, Args... args) {
+  const dim3 grid(static_cast<unsigned>(shape.grid_x), static_cast<unsigned>(shape.grid_y),
+                  static_cast<unsigned>(shape.grid_z));
+  launch(kernel, grid, dim3(static_cast<unsigned>(shape.threads)), shape.shared_bytes, stream, args...);
 }
 
 }  // namespace weir::kernels::cuda

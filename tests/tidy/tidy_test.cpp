@@ -124,6 +124,8 @@ TEST_CASE("banned calls have one home or none") {
       {"detached", "", "task_group owns every coroutine"},
       {"std::regex", "", "it backtracks; use PCRE2"},
       {"[=]", "", "list what a lambda captures"},
+      {"asm volatile(", "kernels/cuda/device.cuh",
+       "an instruction gets a name there and a body in the emulator"},
       {"std::rand(", "", "use a seeded generator"},
       {"strcpy(", "", "use std::string"},
       {"sprintf(", "", "use fmt"},
@@ -145,7 +147,8 @@ TEST_CASE("banned calls have one home or none") {
 
 TEST_CASE("a public header says what it is before any code") {
   for (const auto& file : sources()) {
-    if (!file.path.ends_with(".hpp") || file.path.ends_with("-inl.hpp")) continue;
+    const bool header = file.path.ends_with(".hpp") || file.path.ends_with(".cuh");
+    if (!header || file.path.ends_with("-inl.hpp")) continue;
     INFO(file.path);
     REQUIRE_FALSE(file.lines.empty());
     CHECK(file.lines[0].starts_with("// "));
@@ -167,7 +170,7 @@ std::string build_lists(const std::string& folder) {
 TEST_CASE("every source is listed in a build list of its folder") {
   std::map<std::string, std::string> lists;
   for (const auto& file : sources()) {
-    if (!file.path.ends_with(".cpp")) continue;
+    if (!file.path.ends_with(".cpp") && !file.path.ends_with(".cu")) continue;
     auto [entry, fresh] = lists.try_emplace(file.folder());
     if (fresh) entry->second = build_lists(file.folder());
     // A fuzz target's list names it without its ending.

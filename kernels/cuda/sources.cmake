@@ -1,0 +1,9 @@
+# The CUDA backend's sources, for the library of a GPU and for the one that tests emulate.
+set(WEIR_CUDA_SOURCES
+  table.cpp
+
+  # rows and state
+  elementwise.cu
+
+  # products and attention
+  )
