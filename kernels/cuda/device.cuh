@@ -41,6 +41,14 @@ __device__ inline float warp_max(float value) {
   return value;
 }
 
+// Over the lanes of a whole warp (redux.sync).
+__device__ inline std::uint32_t warp_max_u32(std::uint32_t value) {
+  return __reduce_max_sync(k_all_lanes, value);
+}
+__device__ inline std::uint32_t warp_min_u32(std::uint32_t value) {
+  return __reduce_min_sync(k_all_lanes, value);
+}
+
 // The block's dynamic shared memory, aligned to 128.
 template <class T>
 __device__ inline T* dynamic_shared() {
