@@ -165,6 +165,15 @@ __device__ inline void wait_copies() {
 #endif
 }
 
+// Waits for `count` threads, whole warps, at barrier `id` of the block: 1 to 15, as __syncthreads has 0.
+__device__ inline void named_barrier(int id, int count) {
+#if defined(__CUDACC__)
+  asm volatile("bar.sync %0, %1;\n" ::"r"(id), "r"(count) : "memory");
+#else
+  cuda_emulator::named_barrier(id, count);
+#endif
+}
+
 // Streaming loads and stores of 16 bytes, for what is touched once.
 __device__ inline uint4 load_once(const void* from) {
 #if defined(__CUDACC__)

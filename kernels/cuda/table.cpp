@@ -12,6 +12,7 @@ kernel_table<float> make_cuda_table(activation_format activations) {
   out.l2norm = cuda::l2norm;
   out.embed = cuda::embed;
   out.short_conv = cuda::short_conv;
+  out.kda = cuda::kda;
   out.kda_gate = cuda::kda_gate;
   out.gated_norm = cuda::gated_norm;
   out.mla_store = cuda::mla_store;

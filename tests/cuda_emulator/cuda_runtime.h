@@ -71,6 +71,7 @@ inline constexpr std::size_t k_exchange_bytes = 64;  // that a lane can show the
 // outside `mask` show is undefined.
 const std::byte* exchange(unsigned mask, const void* mine, std::size_t bytes);
 void block_barrier();
+void named_barrier(int id, int count);
 void* dynamic_shared() noexcept;
 
 template <class T>
