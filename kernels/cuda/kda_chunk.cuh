@@ -22,6 +22,7 @@ struct chunk_scratch {
   alignas(16) float diagonal[k_kda_prepare_warps][k_kda_chunk];                     // of P, likewise
   alignas(16) float a[k_kda_chunk][k_kda_a_stride];
   alignas(16) float k[k_kda_chunk][k_kda_key_stride];  // k E(., start)
+  alignas(16) float v[k_kda_chunk][k_kda_chunk_values];
   alignas(16) float beta[k_kda_chunk];
 };
 

@@ -46,11 +46,13 @@ inline constexpr std::size_t k_kda_operand_bytes =
     (k_kda_chunk * k_kda_u_stride + k_kda_chunk_dim) * sizeof(float);
 inline constexpr std::size_t k_kda_scratch_bytes =
     k_kda_chunk *
-    (k_kda_prepare_warps * (2 * k_kda_part_stride + 1) + k_kda_a_stride + k_kda_key_stride + 1) *
+    (k_kda_prepare_warps * (2 * k_kda_part_stride + 1) + k_kda_a_stride + k_kda_key_stride +
+     k_kda_chunk_values + 1) *
     sizeof(float);
 inline constexpr std::size_t k_kda_chunk_shared_bytes = 2 * k_kda_operand_bytes + k_kda_scratch_bytes;
 
 static_assert(k_kda_chunk * k_kda_chunk == k_kda_prepare_threads, "a thread sums one element of A and P");
+static_assert(k_kda_chunk * k_kda_chunk_values == 4 * k_kda_prepare_threads, "a thread copies 16 bytes of v");
 static_assert(k_kda_chunk_dim + k_kda_chunk_values <= k_kda_prepare_threads, "a thread solves one column");
 static_assert(k_kda_chunk_shared_bytes <= k_shared_bytes_sm80);
 
@@ -61,7 +63,7 @@ constexpr launch_shape kda_chunk_shape(std::int32_t sequences, std::int32_t head
 }
 
 // Sequences of fewer than k_kda_chunk_count_min tokens are left alone.
-// REQUIRES: p.dim == k_kda_chunk_dim; q, k and g aligned to eight bytes.
+// REQUIRES: p.dim == k_kda_chunk_dim; all arrays aligned to sixteen bytes.
 void kda_chunks(const kda_params<float>& p, const context& ctx);
 
 }  // namespace weir::kernels::cuda

@@ -201,13 +201,12 @@ __device__ inline void solve_column(const chunk_scratch& scratch, float (&x)[k_k
   }
 }
 
-__device__ inline void solve(chunk_memory& memory, chunk_operands& out, const float (&v)[k_kda_chunk],
-                             int thread) {
+__device__ inline void solve(const chunk_scratch& scratch, chunk_operands& out, int thread) {
   float x[k_kda_chunk];
   if (thread < k_kda_chunk_dim) {
 #pragma unroll
-    for (int i = 0; i < k_kda_chunk; ++i) x[i] = memory.scratch.k[i][thread];
-    solve_column(memory.scratch, x);
+    for (int i = 0; i < k_kda_chunk; ++i) x[i] = scratch.k[i][thread];
+    solve_column(scratch, x);
 #pragma unroll
     for (int i = 0; i < k_kda_chunk; ++i) {
       const bf16_halves both = split(x[i], 0.0F);
@@ -215,46 +214,44 @@ __device__ inline void solve(chunk_memory& memory, chunk_operands& out, const fl
       out.w[1][i][thread] = static_cast<std::uint16_t>(both.low);
     }
   } else if (thread < k_kda_chunk_dim + k_kda_chunk_values) {
+    const int column = thread - k_kda_chunk_dim;
 #pragma unroll
-    for (int i = 0; i < k_kda_chunk; ++i) x[i] = v[i];
-    solve_column(memory.scratch, x);
+    for (int i = 0; i < k_kda_chunk; ++i) x[i] = scratch.v[i][column];
+    solve_column(scratch, x);
 #pragma unroll
-    for (int i = 0; i < k_kda_chunk; ++i) out.u[i][thread - k_kda_chunk_dim] = x[i];
+    for (int i = 0; i < k_kda_chunk; ++i) out.u[i][column] = x[i];
   }
 }
 
-// What a preparing thread reads ahead: its share of q, k and g, a column of v, a token's beta.
-struct chunk_ahead {
-  chunk_inputs keys;
-  float v[k_kda_chunk];
-  float beta;
-};
-
-__device__ inline chunk_ahead read_ahead(const kda_params<float>& p, const chunk_place& place,
-                                         std::int32_t first, int thread) {
-  chunk_ahead out;
-  out.keys = read_inputs(p, place, first, 16 * (thread / k_warp));
-  const std::int32_t left = place.seq.count - first;
-  const int column = thread - k_kda_chunk_dim;
-  const bool solves_u = column >= 0 && column < k_kda_chunk_values;
-#pragma unroll
-  for (int i = 0; i < k_kda_chunk; ++i) {
-    out.v[i] = solves_u && i < left
-                   ? p.v[place.cell(first + i, p.heads) * k_kda_chunk_dim + place.value + column]
-                   : 0.0F;
-  }
-  out.beta = thread < k_kda_chunk && thread < left ? p.beta[place.cell(first + thread, p.heads)] : 0.0F;
-  return out;
+// Sixteen bytes of v a thread on their way to shared memory; zeros behind the last token.
+__device__ inline void copy_values(chunk_scratch& scratch, const kda_params<float>& p,
+                                   const chunk_place& place, std::int32_t first, int thread) {
+  constexpr int k_quads = k_kda_chunk_values / 4;
+  const int token = thread / k_quads, value = thread % k_quads * 4;
+  const bool there = first + token < place.seq.count;
+  const float* from = p.v + place.cell(there ? first + token : 0, p.heads) * k_kda_chunk_dim;
+  copy_async16(&scratch.v[token][value], from + place.value + value, there);
+  commit_copies();
 }
 
-__device__ inline void prepare_chunk(chunk_memory& memory, chunk_operands& out, const chunk_ahead& in,
+// Prepares the chunk from `first` on, whose keys are in `keys`, and leaves the next chunk's there: each read
+// is under way during the step before the one that uses it.
+__device__ inline void prepare_chunk(chunk_memory& memory, chunk_operands& out, chunk_inputs& keys,
+                                     const kda_params<float>& p, const chunk_place& place, std::int32_t first,
                                      int thread) {
-  if (thread < k_kda_chunk) memory.scratch.beta[thread] = in.beta;
-  multiply_keys(memory, out, in.keys, thread / k_warp);
+  const int warp = thread / k_warp;
+  copy_values(memory.scratch, p, place, first, thread);
+  if (thread < k_kda_chunk) {
+    const std::int32_t token = first + thread;
+    memory.scratch.beta[thread] = token < place.seq.count ? p.beta[place.cell(token, p.heads)] : 0.0F;
+  }
+  multiply_keys(memory, out, keys, warp);
+  keys = read_inputs(p, place, first + k_kda_chunk, 16 * warp);
   named_barrier(k_prepare_barrier, k_kda_prepare_threads);
   sum_parts(memory, out, thread);
+  wait_copies<0>();
   named_barrier(k_prepare_barrier, k_kda_prepare_threads);
-  solve(memory, out, in.v, thread);
+  solve(memory.scratch, out, thread);
 }
 
 }  // namespace weir::kernels::cuda
