@@ -87,7 +87,8 @@ __device__ inline void advance(float4 (&state)[k_kda_rows_kept], fast_memory& me
 }
 
 // A sequence's tokens through k_kda_columns columns of a head, which stay in registers meanwhile.
-__global__ void __launch_bounds__(k_kda_threads) recur_fast(kda_params<float> p, std::int32_t count_max) {
+__global__ void __launch_bounds__(k_kda_threads, k_kda_blocks)
+    recur_fast(kda_params<float> p, std::int32_t count_max) {
   __shared__ fast_memory memory;
   const auto part = static_cast<std::int32_t>(blockIdx.x % k_kda_parts);
   const auto head = static_cast<std::int32_t>(blockIdx.x / k_kda_parts % static_cast<unsigned>(p.heads));

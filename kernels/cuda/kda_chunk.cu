@@ -146,7 +146,7 @@ __device__ inline void bring_through_state(const kda_params<float>& p, const chu
 __device__ inline void prepare_all(const kda_params<float>& p, chunk_memory& memory,
                                    const chunk_place& place) {
   const int thread = static_cast<int>(threadIdx.x) - k_kda_state_warps * k_warp;
-  chunk_inputs keys = read_inputs(p, place, 0, 16 * (thread / k_warp));
+  chunk_inputs keys = read_inputs(p, place, 0, thread);
   int turn = 0;
   for (std::int32_t first = 0; first < place.seq.count; first += k_kda_chunk, turn ^= 1) {
     prepare_chunk(memory, memory.operands[turn], keys, p, place, first, thread);

@@ -11,15 +11,17 @@ inline constexpr std::int32_t k_kda_fast_dim = 128;  // of both published models
 // 32 columns are whole lines of 128 bytes, and 32 heads of one sequence are 128 blocks: a card's worth.
 inline constexpr std::int32_t k_kda_columns = 32;
 inline constexpr std::int32_t k_kda_parts = k_kda_fast_dim / k_kda_columns;
-// Eight float4 of the state a thread, all of them asked for before the first is used: with twelve blocks on a
-// multiprocessor 196 KiB are under way, several times what hides the memory's latency.
+// Eight float4 of the state a thread, all of them asked for before the first is used: six blocks of 80
+// registers a thread have 96 KiB under way on a multiprocessor, three times what hides the memory's latency.
 inline constexpr std::int32_t k_kda_threads = 128;
+inline constexpr std::int32_t k_kda_blocks = 6;                                 // on a multiprocessor
 inline constexpr std::int32_t k_kda_quads = k_kda_columns / 4;                  // threads side by side
 inline constexpr std::int32_t k_kda_groups = k_kda_threads / k_kda_quads;       // rows at once
 inline constexpr std::int32_t k_kda_rows_kept = k_kda_fast_dim / k_kda_groups;  // of each thread
 inline constexpr std::int32_t k_kda_any_warps = 8;                              // any other head dim
 
 static_assert(k_kda_threads == k_kda_fast_dim, "a thread brings one value of each of q, k and g");
+static_assert(k_kda_blocks * k_kda_threads * 80 <= 65536, "registers of a multiprocessor");
 static_assert(k_kda_rows_kept * k_kda_groups == k_kda_fast_dim);
 
 constexpr launch_shape kda_fast_shape(std::int32_t sequences, std::int32_t heads) {

@@ -12,16 +12,20 @@ namespace weir::kernels::cuda {
 
 inline constexpr int k_prepare_barrier = 1;
 
-// A lane's share of a chunk: [token half][key].
+// A thread's share of a chunk: [token half][key], and the beta of the token that is its own, if any.
 struct chunk_inputs {
   float q[2][4], k[2][4], g[2][4];
+  float beta;
 };
 
 // Tokens from `count` on are as if nothing was there: no decay, no key.
 __device__ inline chunk_inputs read_inputs(const kda_params<float>& p, const chunk_place& place,
-                                           std::int32_t first, int keys) {
+                                           std::int32_t first, int thread) {
   chunk_inputs out{};
-  const int lane = lane_index();
+  const int lane = thread % k_warp, keys = 16 * (thread / k_warp);
+  if (thread < k_kda_chunk && first + thread < place.seq.count) {
+    out.beta = p.beta[place.cell(first + thread, p.heads)];
+  }
   for (int half = 0; half < 2; ++half) {
     const std::int32_t token = first + lane / 4 + 8 * half;
     if (token >= place.seq.count) continue;
@@ -239,14 +243,10 @@ __device__ inline void copy_values(chunk_scratch& scratch, const kda_params<floa
 __device__ inline void prepare_chunk(chunk_memory& memory, chunk_operands& out, chunk_inputs& keys,
                                      const kda_params<float>& p, const chunk_place& place, std::int32_t first,
                                      int thread) {
-  const int warp = thread / k_warp;
   copy_values(memory.scratch, p, place, first, thread);
-  if (thread < k_kda_chunk) {
-    const std::int32_t token = first + thread;
-    memory.scratch.beta[thread] = token < place.seq.count ? p.beta[place.cell(token, p.heads)] : 0.0F;
-  }
-  multiply_keys(memory, out, keys, warp);
-  keys = read_inputs(p, place, first + k_kda_chunk, 16 * warp);
+  if (thread < k_kda_chunk) memory.scratch.beta[thread] = keys.beta;
+  multiply_keys(memory, out, keys, thread / k_warp);
+  keys = read_inputs(p, place, first + k_kda_chunk, thread);
   named_barrier(k_prepare_barrier, k_kda_prepare_threads);
   sum_parts(memory, out, thread);
   wait_copies<0>();
