@@ -41,6 +41,14 @@ __device__ inline float warp_max(float value) {
   return value;
 }
 
+// Over the lanes of a whole warp (redux.sync).
+__device__ inline std::uint32_t warp_max_u32(std::uint32_t value) {
+  return __reduce_max_sync(k_all_lanes, value);
+}
+__device__ inline std::uint32_t warp_min_u32(std::uint32_t value) {
+  return __reduce_min_sync(k_all_lanes, value);
+}
+
 // The block's dynamic shared memory, aligned to 128.
 template <class T>
 __device__ inline T* dynamic_shared() {
@@ -154,6 +162,15 @@ __device__ inline void wait_copies() {
   asm volatile("cp.async.wait_group %0;\n" ::"n"(Left) : "memory");
 #else
   cuda_emulator::wait_copies(Left);
+#endif
+}
+
+// Waits for `count` threads, whole warps, at barrier `id` of the block: 1 to 15, as __syncthreads has 0.
+__device__ inline void named_barrier(int id, int count) {
+#if defined(__CUDACC__)
+  asm volatile("bar.sync %0, %1;\n" ::"r"(id), "r"(count) : "memory");
+#else
+  cuda_emulator::named_barrier(id, count);
 #endif
 }
 

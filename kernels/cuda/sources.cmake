@@ -4,6 +4,15 @@ set(WEIR_CUDA_SOURCES
 
   # rows and state
   elementwise.cu
+  gather.cu
+  kda.cu
+  kda_chunk.cu
+  kda_gate.cu
+  mla_store.cu
+  norm.cu
+  residual.cu
+  router.cu
+  short_conv.cu
 
   # products and attention
   )

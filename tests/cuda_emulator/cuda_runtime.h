@@ -5,6 +5,7 @@
 // speed, nor of memory ordering within a warp. One thread at a time.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -71,6 +72,7 @@ inline constexpr std::size_t k_exchange_bytes = 64;  // that a lane can show the
 // outside `mask` show is undefined.
 const std::byte* exchange(unsigned mask, const void* mine, std::size_t bytes);
 void block_barrier();
+void named_barrier(int id, int count);
 void* dynamic_shared() noexcept;
 
 template <class T>
@@ -148,8 +150,29 @@ inline unsigned __ballot_sync(unsigned mask, int predicate) {
   }
   return out;
 }
+inline unsigned __reduce_max_sync(unsigned mask, unsigned value) {
+  const std::byte* shown = cuda_emulator::exchange(mask, &value, sizeof value);
+  unsigned out = value;
+  for (int lane = 0; lane < cuda_emulator::k_lanes; ++lane) {
+    if ((mask >> lane & 1U) == 0) continue;
+    out = std::max(out, cuda_emulator::lane_value<unsigned>(shown, lane));
+  }
+  return out;
+}
+inline unsigned __reduce_min_sync(unsigned mask, unsigned value) {
+  return ~__reduce_max_sync(mask, ~value);
+}
 inline int __any_sync(unsigned mask, int predicate) {
   return __ballot_sync(mask, predicate) != 0;
+}
+// Integers of any type, as the device has them without a namespace.
+template <class T>
+T min(T a, T b) {
+  return b < a ? b : a;
+}
+template <class T>
+T max(T a, T b) {
+  return a < b ? b : a;
 }
 template <class T>
 T atomicAdd(T* to, T value) {
@@ -179,6 +202,11 @@ inline float __fdividef(float x, float y) {
 }
 inline float __int_as_float(int x) {
   float out;
+  std::memcpy(&out, &x, sizeof out);
+  return out;
+}
+inline long long __double_as_longlong(double x) {
+  long long out;
   std::memcpy(&out, &x, sizeof out);
   return out;
 }

@@ -22,6 +22,7 @@ namespace {
 constexpr std::size_t k_stack_bytes = 256 << 10;
 constexpr std::size_t k_shared_max = 227 << 10;  // of a block on sm_90
 constexpr unsigned k_threads_max = 1024;
+constexpr int k_barriers = 16;  // of a block; the first is __syncthreads'
 
 [[noreturn]] void refuse(const char* what) {
   std::fprintf(stderr, "cuda emulator: %s (block %u,%u,%u thread %u,%u,%u)\n", what, blockIdx.x, blockIdx.y,
@@ -29,7 +30,7 @@ constexpr unsigned k_threads_max = 1024;
   std::abort();
 }
 
-enum class waits : std::uint8_t { nothing, warp, block, ended };
+enum class waits : std::uint8_t { nothing, warp, named, block, ended };
 
 struct pending_copy {
   void* to;
@@ -43,6 +44,8 @@ struct fiber {
   uint3 index;
   waits state = waits::nothing;
   unsigned mask = 0;  // of the warp operation that it waits in
+  int barrier = 0;    // the named one that it waits at, and how many it expects there
+  int expected = 0;
   std::vector<pending_copy> copies;
   std::size_t groups = 0;  // committed
   unsigned exchanges = 0;  // parity picks the buffer: a lane can be one operation ahead of another's reading
@@ -152,11 +155,34 @@ bool release_warps() {
   return any;
 }
 
+// Lets those go on at whose named barrier all have come. Whether any could.
+bool release_named() {
+  machine& m = the_machine();
+  bool any = false;
+  for (int id = 1; id < k_barriers; ++id) {
+    int there = 0, expected = 0;
+    for (std::size_t i = 0; i < m.count; ++i) {
+      const fiber& f = *m.fibers[i];
+      if (f.state != waits::named || f.barrier != id) continue;
+      if (there++ != 0 && f.expected != expected) refuse("threads differ in how many a barrier waits for");
+      expected = f.expected;
+    }
+    if (there == 0 || there < expected) continue;
+    if (there > expected) refuse("more threads at a barrier than it waits for");
+    for (std::size_t i = 0; i < m.count; ++i) {
+      fiber& f = *m.fibers[i];
+      if (f.state == waits::named && f.barrier == id) f.state = waits::nothing;
+    }
+    any = true;
+  }
+  return any;
+}
+
 bool release_block() {
   machine& m = the_machine();
   bool any = false;
   for (std::size_t i = 0; i < m.count; ++i) {
-    if (m.fibers[i]->state == waits::warp) return false;
+    if (m.fibers[i]->state == waits::warp || m.fibers[i]->state == waits::named) return false;
     any = any || m.fibers[i]->state == waits::block;
   }
   for (std::size_t i = 0; i < m.count; ++i) {
@@ -186,7 +212,8 @@ void run_block(dim3 block) {
       const std::size_t i = (down ? first + m.count - n : first + n) % m.count;
       if (m.fibers[i]->state == waits::nothing) resume(i);
     }
-    if (!release_warps() && !release_block() && !all_ended()) refuse("threads wait for one another");
+    if (!release_warps() && !release_named() && !release_block() && !all_ended())
+      refuse("threads wait for one another");
   }
 }
 
@@ -209,6 +236,17 @@ const std::byte* exchange(unsigned mask, const void* mine, std::size_t bytes) {
 void block_barrier() {
   machine& m = the_machine();
   m.fibers[m.current]->state = waits::block;
+  to_scheduler(false);
+}
+
+void named_barrier(int id, int count) {
+  machine& m = the_machine();
+  if (id < 1 || id >= k_barriers) refuse("a barrier without that number");
+  if (count % k_lanes != 0) refuse("a barrier for a part of a warp");
+  fiber& me = *m.fibers[m.current];
+  me.barrier = id;
+  me.expected = count;
+  me.state = waits::named;
   to_scheduler(false);
 }
 
