@@ -6,4 +6,5 @@ set(WEIR_CUDA_SOURCES
   elementwise.cu
 
   # products and attention
+  gemm.cu
   )

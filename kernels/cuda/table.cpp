@@ -1,8 +1,19 @@
 #include "kernels/cuda/table.hpp"
 
 #include "kernels/cuda/ops.hpp"
+#include "kernels/cuda/products.hpp"
 
 namespace weir::kernels {
+
+namespace {
+
+template <activation_format Format>
+void add_products(kernel_table<float>& out) {
+  out.gemm = cuda::gemm<Format>;
+  out.gemm_workspace_bytes = cuda::gemm_workspace_bytes<Format>;
+}
+
+}  // namespace
 
 kernel_table<float> make_cuda_table(activation_format activations) {
   kernel_table<float> out{};
@@ -13,6 +24,8 @@ kernel_table<float> make_cuda_table(activation_format activations) {
   out.sigmoid_mul = cuda::sigmoid_mul;
   out.add = cuda::add;
 
+  activations == activation_format::narrow ? add_products<activation_format::narrow>(out)
+                                           : add_products<activation_format::float32>(out);
   return out;
 }
 
