@@ -96,13 +96,14 @@ __global__ void __launch_bounds__(32 * k_plain_warps)
 
 template <dtype Type, int Parts, int RowTiles, int TokenTiles>
 void run_narrow(const gemm_params<float>& p, const narrow_layout& layout, const context& ctx) {
-  const auto shape = narrow_shape(layout, divide_up(p.rows, TokenTiles * k_token_tile), RowTiles, TokenTiles);
+  const auto shape =
+      narrow_shape(layout.blocks, divide_up(p.rows, TokenTiles * k_token_tile), RowTiles, TokenTiles);
   launch(gemm_narrow<Type, Parts, RowTiles, TokenTiles>, shape, ctx.stream, p, layout.slices, layout.blocks);
 }
 
 template <dtype Type, int Parts>
 void run_few(const gemm_params<float>& p, const context& ctx) {
-  const narrow_layout layout = narrow_layout_of(p.b.rows, 1);
+  const narrow_layout layout = narrow_layout_of(p.b.rows);
   const bool one = p.rows <= k_token_tile;
   if (layout.row_tiles == 2) {
     return one ? run_narrow<Type, Parts, 2, 1>(p, layout, ctx)

@@ -17,7 +17,7 @@ inline constexpr int k_product_threads = 32 * k_product_warps;
 // at one row tile, 8 KiB at two. Two blocks fill a multiprocessor with 64 KiB or more, three times what the
 // latency of the memory hides behind (4.8 TB/s x 600 ns / 132).
 inline constexpr int k_ring_bf16 = 4;
-inline constexpr int k_ring_mxfp4 = 3;  // its registers also hold scales, and codes widen fourfold
+inline constexpr int k_ring_mxfp4 = 2;  // a unit is four times as many codes, and widening them needs registers
 
 // Token tiles of the narrow kernel: one, or as many as leave two blocks a multiprocessor.
 inline constexpr int k_few_tiles = 4;
@@ -29,10 +29,10 @@ inline constexpr int k_stage_depth = 128;  // a unit of MXFP4
 inline constexpr int k_stages = 3;         // one read, two on their way
 inline constexpr int k_wide_row_tiles = 2;
 inline constexpr int k_wide_rows = k_product_warps * k_wide_row_tiles * k_row_tile;
-// Sums of 16 token tiles are 128 registers of a lane. Three parts of each activation triple the stage, so
+// Sums of 12 token tiles are 96 registers of a lane; at 16 some would lie in memory. Three parts of each activation triple the stage, so
 // half of the tokens.
 constexpr int wide_tiles(int parts) {
-  return parts == 1 ? 16 : 8;
+  return parts == 1 ? 12 : 8;
 }
 constexpr int wide_tokens(int parts) {
   return wide_tiles(parts) * k_token_tile;
@@ -66,14 +66,24 @@ struct narrow_layout {
   constexpr int block_rows() const { return k_product_warps / slices * row_tiles * k_row_tile; }
 };
 
-// `products` of `rows` rows each are under way at the same time, at least.
-constexpr narrow_layout narrow_layout_of(std::int64_t rows, std::int64_t products) {
+// Blocks that a card is to have at once: one and a half a multiprocessor, since all of them then start in one
+// wave.
+inline constexpr std::int64_t k_blocks_wanted = k_multiprocessors * 3 / 2;
+
+// As few slices as leave enough blocks, when `products` of `rows` rows each are under way at the same time.
+constexpr int slices_of(std::int64_t rows, int group_rows, std::int64_t products) {
+  int slices = k_product_warps;
+  while (slices > 1 &&
+         divide_up(rows, k_product_warps / (slices / 2) * group_rows) * products >= k_blocks_wanted) {
+    slices /= 2;
+  }
+  return slices;
+}
+
+constexpr narrow_layout narrow_layout_of(std::int64_t rows) {
   narrow_layout out;
-  const auto blocks_at = [&](int tiles, int slices) {
-    return divide_up(rows, k_product_warps / slices * tiles * k_row_tile) * products;
-  };
-  if (blocks_at(2, k_product_warps) >= k_multiprocessors) out.row_tiles = 2;
-  while (out.slices > 1 && blocks_at(out.row_tiles, out.slices / 2) >= 2 * k_multiprocessors) out.slices /= 2;
+  if (divide_up(rows, 2 * k_row_tile) >= k_multiprocessors) out.row_tiles = 2;
+  out.slices = slices_of(rows, out.row_tiles * k_row_tile, 1);
   out.blocks = divide_up(rows, out.block_rows());
   return out;
 }
@@ -91,11 +101,11 @@ constexpr launch_shape pack_shape(std::int64_t rows, std::int64_t cols) {
   return {.grid_x = divide_up(rows * packed_depth(cols) / 8, k_pack_threads), .threads = k_pack_threads};
 }
 
-constexpr launch_shape narrow_shape(const narrow_layout& layout, std::int64_t token_blocks, int tiles,
+constexpr launch_shape narrow_shape(std::int64_t row_blocks, std::int64_t token_blocks, int row_tiles,
                                     int token_tiles) {
-  return {.grid_x = layout.blocks * token_blocks,
+  return {.grid_x = row_blocks * token_blocks,
           .threads = k_product_threads,
-          .shared_bytes = narrow_shared_bytes(tiles, token_tiles)};
+          .shared_bytes = narrow_shared_bytes(row_tiles, token_tiles)};
 }
 
 constexpr launch_shape wide_shape(std::int64_t row_blocks, std::int64_t token_blocks, int parts) {

@@ -7,4 +7,8 @@ set(WEIR_CUDA_SOURCES
 
   # products and attention
   gemm.cu
+  experts.cu
+  experts_narrow.cu
+  experts_sort.cu
+  experts_wide.cu
   )

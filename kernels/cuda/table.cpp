@@ -11,6 +11,8 @@ template <activation_format Format>
 void add_products(kernel_table<float>& out) {
   out.gemm = cuda::gemm<Format>;
   out.gemm_workspace_bytes = cuda::gemm_workspace_bytes<Format>;
+  out.experts = cuda::experts<Format>;
+  out.experts_workspace_bytes = cuda::experts_workspace_bytes<Format>;
 }
 
 }  // namespace
