@@ -17,7 +17,7 @@ inline constexpr int k_product_threads = 32 * k_product_warps;
 // at one row tile, 8 KiB at two. Two blocks fill a multiprocessor with 64 KiB or more, three times what the
 // latency of the memory hides behind (4.8 TB/s x 600 ns / 132).
 inline constexpr int k_ring_bf16 = 4;
-inline constexpr int k_ring_mxfp4 = 2;  // a unit is four times as many codes, and widening them needs registers
+inline constexpr int k_ring_mxfp4 = 2;  // four times as many codes, whose widening needs registers
 
 // Token tiles of the narrow kernel: one, or as many as leave two blocks a multiprocessor.
 inline constexpr int k_few_tiles = 4;
@@ -29,8 +29,8 @@ inline constexpr int k_stage_depth = 128;  // a unit of MXFP4
 inline constexpr int k_stages = 3;         // one read, two on their way
 inline constexpr int k_wide_row_tiles = 2;
 inline constexpr int k_wide_rows = k_product_warps * k_wide_row_tiles * k_row_tile;
-// Sums of 12 token tiles are 96 registers of a lane; at 16 some would lie in memory. Three parts of each activation triple the stage, so
-// half of the tokens.
+// Sums of 12 token tiles are 96 registers of a lane; at 16 some would lie in memory. Three parts of each
+// activation triple the stage, so fewer tokens.
 constexpr int wide_tiles(int parts) {
   return parts == 1 ? 12 : 8;
 }

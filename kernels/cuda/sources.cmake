@@ -11,4 +11,6 @@ set(WEIR_CUDA_SOURCES
   experts_narrow.cu
   experts_sort.cu
   experts_wide.cu
+  mla.cu
+  mla_attend.cu
   )

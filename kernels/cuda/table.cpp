@@ -13,6 +13,8 @@ void add_products(kernel_table<float>& out) {
   out.gemm_workspace_bytes = cuda::gemm_workspace_bytes<Format>;
   out.experts = cuda::experts<Format>;
   out.experts_workspace_bytes = cuda::experts_workspace_bytes<Format>;
+  out.mla = cuda::mla<Format>;
+  out.mla_workspace_bytes = cuda::mla_workspace_bytes<Format>;
 }
 
 }  // namespace
