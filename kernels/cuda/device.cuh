@@ -88,6 +88,16 @@ __device__ inline float from_f16(std::uint16_t bits) {
   return f16_to_float(bits);
 #endif
 }
+// The products of two pairs of bf16, rounded to nearest even.
+__device__ inline std::uint32_t multiply_bf16(std::uint32_t a, std::uint32_t b) {
+#if defined(__CUDACC__)
+  const __nv_bfloat162 product =
+      __hmul2(*reinterpret_cast<const __nv_bfloat162*>(&a), *reinterpret_cast<const __nv_bfloat162*>(&b));
+  return *reinterpret_cast<const std::uint32_t*>(&product);
+#else
+  return pack_bf16(low_bf16(a) * low_bf16(b), high_bf16(a) * high_bf16(b));
+#endif
+}
 // Element `index` of weights. REQUIRES: not grouped.
 __device__ inline float load_element(const void* data, dtype type, std::size_t index) {
   if (type == dtype::f32) return static_cast<const float*>(data)[index];

@@ -15,4 +15,11 @@ set(WEIR_CUDA_SOURCES
   short_conv.cu
 
   # products and attention
+  gemm.cu
+  experts.cu
+  experts_narrow.cu
+  experts_sort.cu
+  experts_wide.cu
+  mla.cu
+  mla_attend.cu
   )

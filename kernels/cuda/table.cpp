@@ -1,8 +1,23 @@
 #include "kernels/cuda/table.hpp"
 
 #include "kernels/cuda/ops.hpp"
+#include "kernels/cuda/products.hpp"
 
 namespace weir::kernels {
+
+namespace {
+
+template <activation_format Format>
+void add_products(kernel_table<float>& out) {
+  out.gemm = cuda::gemm<Format>;
+  out.gemm_workspace_bytes = cuda::gemm_workspace_bytes<Format>;
+  out.experts = cuda::experts<Format>;
+  out.experts_workspace_bytes = cuda::experts_workspace_bytes<Format>;
+  out.mla = cuda::mla<Format>;
+  out.mla_workspace_bytes = cuda::mla_workspace_bytes<Format>;
+}
+
+}  // namespace
 
 kernel_table<float> make_cuda_table(activation_format activations) {
   kernel_table<float> out{};
@@ -24,6 +39,8 @@ kernel_table<float> make_cuda_table(activation_format activations) {
   out.gather = cuda::gather;
   out.add = cuda::add;
 
+  activations == activation_format::narrow ? add_products<activation_format::narrow>(out)
+                                           : add_products<activation_format::float32>(out);
   return out;
 }
 
