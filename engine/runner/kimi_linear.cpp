@@ -82,8 +82,7 @@ void kimi_linear<A>::forward() {
   blocks_.need(cells * config_.residual_blocks());
   block_count_ = 0;
   if (config_.experts > 0) {
-    const auto mixtures = static_cast<std::int64_t>(expert_lists_.size());
-    router_ids_.need(mixtures * rows * config_.experts_per_token);
+    router_ids_.need(std::ssize(expert_lists_) * rows * config_.experts_per_token);
   }
   for (std::size_t i = 0; i < memory_.size(); ++i) {
     const model::layer_weights& layer = model_->weights.layers[i];
@@ -216,7 +215,8 @@ void kimi_linear<A>::mla_block(const model::mla_weights& w, const layer_memory<A
   table_.rmsnorm(
       {latents, w.kv_norm.data(), latents, rows, config_.kv_lora_rank, width, options_.latent_norm_eps},
       plain);
-  table_.mla_store({latents, memory.pages, placed_.view(), width, options_.page_tokens, memory_.page_cells()},
+  table_.mla_store({latents, memory.pages, placed_.view(), width, options_.page_tokens, memory_.page_cells(),
+                    memory_.format()},
                    plain);
   A* o = o_.need(wide_rows * config_.mla_heads * config_.value_dim);
   const kernels::mla_params<A> p{q,
@@ -348,8 +348,7 @@ void kimi_linear<A>::note_experts() {
   const bool counts = options_.times != nullptr && !device_->is_host();
   if (config_.experts == 0 || (options_.experts == nullptr && !counts)) return;
   const std::int64_t each = static_cast<std::int64_t>(placed_.rows()) * config_.experts_per_token;
-  const auto mixtures = static_cast<std::int64_t>(expert_lists_.size());
-  const std::int32_t* ids = read_back(router_ids_.data(), mixtures * each, ids_copy_);
+  const std::int32_t* ids = read_back(router_ids_.data(), std::ssize(expert_lists_) * each, ids_copy_);
   for (std::size_t layer = 0; layer < expert_lists_.size(); ++layer) {
     if (expert_lists_[layer].w1.each == nullptr) continue;
     const std::span of(ids + expert_lists_[layer].index * each, static_cast<std::size_t>(each));

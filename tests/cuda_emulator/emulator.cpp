@@ -1,6 +1,5 @@
 #include "tests/cuda_emulator/cuda_runtime.h"
-
-#include <ucontext.h>
+#include "tests/cuda_emulator/stack_switch.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -39,7 +38,7 @@ struct pending_copy {
 };
 
 struct fiber {
-  ucontext_t context{};
+  stack_switch context;
   std::unique_ptr<std::byte[]> stack = std::make_unique_for_overwrite<std::byte[]>(k_stack_bytes);
   uint3 index;
   waits state = waits::nothing;
@@ -56,7 +55,8 @@ struct machine {
   std::vector<std::unique_ptr<fiber>> fibers;
   std::vector<std::byte> exchanged;  // [warps, 2, lanes, k_exchange_bytes]
   alignas(128) std::byte shared[k_shared_max];
-  ucontext_t scheduler{};
+  stack_switch scheduler;
+  std::size_t shared_bytes = 0;
   std::size_t current = 0;
   std::size_t count = 0;
   std::uint32_t round = 1;
@@ -79,11 +79,11 @@ void to_scheduler(bool last) {
 #if defined(__SANITIZE_ADDRESS__)
   void* fake = nullptr;
   __sanitizer_start_switch_fiber(last ? nullptr : &fake, m.scheduler_stack, m.scheduler_stack_bytes);
-  swapcontext(&me.context, &m.scheduler);
+  stack_switch::jump(me.context, m.scheduler);
   __sanitizer_finish_switch_fiber(fake, nullptr, nullptr);
 #else
   static_cast<void>(last);
-  swapcontext(&me.context, &m.scheduler);
+  stack_switch::jump(me.context, m.scheduler);
 #endif
 }
 
@@ -105,10 +105,10 @@ void resume(std::size_t which) {
 #if defined(__SANITIZE_ADDRESS__)
   void* fake = nullptr;
   __sanitizer_start_switch_fiber(&fake, to.stack.get(), k_stack_bytes);
-  swapcontext(&m.scheduler, &to.context);
+  stack_switch::jump(m.scheduler, to.context);
   __sanitizer_finish_switch_fiber(fake, nullptr, nullptr);
 #else
-  swapcontext(&m.scheduler, &to.context);
+  stack_switch::jump(m.scheduler, to.context);
 #endif
 }
 
@@ -122,11 +122,7 @@ void start(std::size_t which, dim3 block) {
   f.exchanges = 0;
   f.copies.clear();
   f.groups = 0;
-  getcontext(&f.context);
-  f.context.uc_stack.ss_sp = f.stack.get();
-  f.context.uc_stack.ss_size = k_stack_bytes;
-  f.context.uc_link = nullptr;
-  makecontext(&f.context, enter, 0);
+  f.context.prepare(f.stack.get(), k_stack_bytes, enter);
 }
 
 // Lets those go on whose warp operation has all its lanes. Whether any could.
@@ -203,7 +199,7 @@ void run_block(dim3 block) {
   machine& m = the_machine();
   for (std::size_t i = 0; i < m.count; ++i) start(i, block);
   // What a block finds in shared memory is whatever was there; NaN shows who relies on it.
-  std::memset(m.shared, 0xFF, sizeof m.shared);
+  std::memset(m.shared, 0xFF, m.shared_bytes);
   while (!all_ended()) {
     m.round = m.round * 1664525U + 1013904223U;
     const std::size_t first = (m.round >> 8) % m.count;
@@ -269,10 +265,11 @@ void mma_bf16(float (&c)[4], const std::uint32_t (&a)[4], const std::uint32_t (&
   for (int i = 0; i < 4; ++i) {
     const int high_row = i / 2;
     float sum = 0.0F;
-    for (int k = 0; k < 16; ++k) {
-      const auto left = lane_value<operands>(shown, row * 4 + k % 8 / 2);
-      const auto right = lane_value<operands>(shown, (col + i % 2) * 4 + k % 8 / 2);
-      sum += half(left.a[k / 8 * 2 + high_row], k % 2) * half(right.b[k / 8], k % 2);
+    for (int k = 0; k < 16; k += 2) {
+      const auto left = lane_value<operands>(shown, row * 4 + k % 8 / 2).a[k / 8 * 2 + high_row];
+      const auto right = lane_value<operands>(shown, (col + i % 2) * 4 + k % 8 / 2).b[k / 8];
+      sum += half(left, 0) * half(right, 0);
+      sum += half(left, 1) * half(right, 1);
     }
     c[i] += sum;
   }
@@ -337,6 +334,7 @@ void run_threads(dim3 grid, dim3 block, std::size_t shared_bytes, void (*body)(v
   m.count = static_cast<std::size_t>(block.x) * block.y * block.z;
   if (m.count == 0 || m.count > k_threads_max) refuse("a block has 1 to 1024 threads");
   if (shared_bytes > k_shared_max) refuse("too much dynamic shared memory");
+  m.shared_bytes = shared_bytes;
   if (grid.x == 0 || grid.y == 0 || grid.z == 0 || grid.x > 0x7FFFFFFFU || grid.y > 65535 || grid.z > 65535) {
     refuse("a grid of a size that CUDA refuses");
   }
