@@ -81,6 +81,7 @@ engine_config with_defaults(const engine_config& wanted, backend_kind backend) {
   out.backend = backend;
   out.activations = wanted.activations.value_or(backend == backend_kind::cuda ? activation_format::narrow
                                                                               : activation_format::float32);
+  if (wanted.ranks.size > 1) out.device = wanted.ranks.local_rank;
   return out;
 }
 

@@ -1,22 +1,36 @@
 #include "engine/parallel/group.hpp"
 
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdio>
 #include <span>
 #include <vector>
 
 #include "engine/parallel/shm_communicator.hpp"
+#include "engine/parallel/tcp_communicator.hpp"
+#include "engine/splitmix.hpp"
 
 namespace weir::engine::parallel {
 
 namespace {
 
-// Equal for equal programs, as far as one machine's are told apart by what is cheap to see.
+// Equal for equal programs, on whichever machine: a digest of the file.
 std::string build_of_this_program() {
-  struct stat facts {};
-  if (::stat("/proc/self/exe", &facts) != 0) return "unknown";
-  return std::to_string(facts.st_size) + " bytes of " + std::to_string(facts.st_mtim.tv_sec);
+  std::FILE* const file = std::fopen("/proc/self/exe", "re");
+  if (file == nullptr) return "unknown";
+  std::uint64_t digest = 0;
+  std::array<std::uint64_t, 8192> words{};
+  std::size_t read = 0;
+  while ((read = std::fread(words.data(), 1, sizeof words, file)) > 0) {
+    std::fill(reinterpret_cast<std::byte*>(words.data()) + read,
+              reinterpret_cast<std::byte*>(words.data() + words.size()), std::byte{});
+    for (const std::uint64_t word : words) digest = mix_all_bits(digest + word + k_splitmix_step);
+  }
+  std::fclose(file);
+  return std::to_string(digest);
 }
 
 std::uint64_t digest_of(const std::string& text) {
@@ -25,16 +39,29 @@ std::uint64_t digest_of(const std::string& text) {
   return out;
 }
 
-}  // namespace
-
-result<std::unique_ptr<communicator>> join_group(const ranks_config& place, const std::string& settings) {
-  if (place.size == 1) return nullptr;
+result<std::unique_ptr<communicator>> meet(const ranks_config& place) {
+  if (!place.master_host.empty()) {
+    tcp_options options;
+    options.rank = place.rank;
+    options.size = place.size;
+    options.host = place.master_host;
+    options.port = place.master_port;
+    options.build = build_of_this_program();
+    return join_by_tcp(options);
+  }
   shm_options options;
   options.rank = place.rank;
   options.size = place.size;
   options.name = "weir-" + std::to_string(::geteuid()) + "-" + std::to_string(place.master_port);
   options.build = build_of_this_program();
-  auto joined = join_by_shared_memory(options);
+  return join_by_shared_memory(options);
+}
+
+}  // namespace
+
+result<std::unique_ptr<communicator>> join_group(const ranks_config& place, const std::string& settings) {
+  if (place.size == 1) return nullptr;
+  auto joined = meet(place);
   if (!joined) return joined;
   const std::uint64_t mine = digest_of(settings);
   std::vector<std::uint64_t> all(static_cast<std::size_t>(place.size));

@@ -14,19 +14,22 @@ struct launcher {
   const char* size;
   const char* local_rank;
   const char* local_size;
+  const char* machines;
   const char* only_with;  // a variable without which the others say nothing; null: none
 };
 
 constexpr launcher k_launchers[] = {
-    {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", nullptr},
+    {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_WORLD_SIZE", nullptr},
     {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
-     "OMPI_COMM_WORLD_LOCAL_SIZE", nullptr},
-    {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", nullptr},
+     "OMPI_COMM_WORLD_LOCAL_SIZE", nullptr, nullptr},
+    {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", nullptr, nullptr},
     // A batch script has SLURM_PROCID too, and is none of the step's tasks.
-    {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", nullptr, "SLURM_STEP_ID"},
-    {"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", nullptr, "SLURM_STEP_ID"},
+    {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", nullptr, "SLURM_STEP_NUM_NODES",
+     "SLURM_STEP_ID"},
+    {"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", nullptr, "SLURM_STEP_NUM_NODES", "SLURM_STEP_ID"},
 };
 
+constexpr std::size_t k_host_bytes_max = 253;  // of a name in DNS
 constexpr std::int64_t k_world_max = 1 << 20;  // of any launcher; what may run here is less
 
 struct place {
@@ -73,12 +76,19 @@ result<std::optional<place>> read_place(const environment& variables, const laun
   return place{&by, **rank, **size};
 }
 
-// All ranks must be on this machine.
-result<void> check_local(const environment& variables, const place& at) {
+struct spread {
+  int local_rank = 0;
+  bool one_machine = true;
+};
+
+// Where the launcher does not say, ranks are on one machine unless they are told to meet at another.
+result<spread> read_spread(const environment& variables, const place& at) {
   const auto local = read(variables, at.by->local_rank, 0, k_world_max - 1);
   if (!local) return std::unexpected(local.error());
   const auto here = read(variables, at.by->local_size, 1, k_world_max);
   if (!here) return std::unexpected(here.error());
+  const auto machines = read(variables, at.by->machines, 1, k_world_max);
+  if (!machines) return std::unexpected(machines.error());
   if (*local && **local > at.rank) {
     return fail(errc::bad_request, std::string(at.by->local_rank) + "=" + std::to_string(**local) +
                                        " is more than " + at.by->rank + "=" + std::to_string(at.rank));
@@ -87,13 +97,17 @@ result<void> check_local(const environment& variables, const place& at) {
     return fail(errc::bad_request, std::string(at.by->local_size) + "=" + std::to_string(**here) +
                                        " is more than " + at.by->size + "=" + std::to_string(at.size));
   }
-  if ((*local && **local != at.rank) || (*here && **here != at.size)) {
-    return fail(errc::unsupported,
-                "the " + std::to_string(at.size) +
-                    " ranks are on several machines: those of the CPU speak through one machine's memory "
-                    "(between machines it takes NCCL, and GPUs)");
+  spread out{static_cast<int>(local->value_or(at.rank)), true};
+  if (*here) {
+    out.one_machine = **here == at.size;
+  } else if (*machines) {
+    out.one_machine = **machines == 1;
+  } else {
+    const auto host = variables("MASTER_ADDR").value_or("localhost");
+    const bool meets_here = host == "localhost" || host.starts_with("127.") || host == "::1";
+    out.one_machine = out.local_rank == at.rank && meets_here;
   }
-  return {};
+  return out;
 }
 
 result<void> check_agreement(const place& first, const place& other) {
@@ -122,11 +136,22 @@ result<ranks_config> find_world(const environment& variables) {
     return fail(errc::bad_request, std::string(at.by->size) + "=" + std::to_string(at.size) + ": at most " +
                                        std::to_string(k_ranks_max) + " ranks run one model");
   }
-  if (auto local = check_local(variables, at); !local) return std::unexpected(local.error());
+  const auto where = read_spread(variables, at);
+  if (!where) return std::unexpected(where.error());
   const auto port = read(variables, "MASTER_PORT", 1, 65535);
   if (!port) return std::unexpected(port.error());
-  return ranks_config{static_cast<int>(at.rank), static_cast<int>(at.size),
-                      static_cast<std::uint16_t>(port->value_or(k_default_master_port))};
+  ranks_config out{static_cast<int>(at.rank), static_cast<int>(at.size),
+                   static_cast<std::uint16_t>(port->value_or(k_default_master_port))};
+  out.local_rank = where->local_rank;
+  if (where->one_machine) return out;
+  const auto host = variables("MASTER_ADDR");
+  if (!host || host->empty() || host->size() > k_host_bytes_max) {
+    return fail(errc::bad_request,
+                "the " + std::to_string(at.size) +
+                    " ranks are on several machines: MASTER_ADDR must name the one of rank 0");
+  }
+  out.master_host = *host;
+  return out;
 }
 
 }  // namespace weir::engine::parallel

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -27,8 +28,11 @@ inline constexpr std::uint16_t k_default_master_port = 29500;  // torchrun's
 struct ranks_config {
   int rank = 0;
   int size = 1;
-  std::uint16_t master_port = k_default_master_port;  // tells groups on one machine apart; no socket
+  std::uint16_t master_port =
+      k_default_master_port;  // tells groups on one machine apart; of rank 0 on several
   split_kind split = split_kind::tensor;
+  int local_rank = 0;       // among those of this machine: its device, where each has one
+  std::string master_host;  // of rank 0, where ranks are on several machines; empty: they are not
 };
 
 namespace parallel {

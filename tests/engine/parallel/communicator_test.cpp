@@ -94,6 +94,7 @@ void check_exchange(parallel::communicator& ranks, std::int64_t size, parallel::
 }  // namespace
 
 TEST_CASE("every operation gives all ranks what it says", "[parallel]") {
+  WEIR_FOR_EACH_TRANSPORT();
   for (int size = 1; size <= 5; ++size) {
     INFO(size << " ranks");
     run_ranks(size, [](parallel::communicator& ranks) {
@@ -120,6 +121,7 @@ TEST_CASE("every operation gives all ranks what it says", "[parallel]") {
 }
 
 TEST_CASE("a message beyond the limit is refused before anybody hears of it", "[parallel]") {
+  WEIR_FOR_EACH_TRANSPORT();
   run_ranks(2, [](parallel::communicator& ranks) {
     if (ranks.rank() == 0) {
       bytes message(parallel::k_message_bytes_max + 1);

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "engine/parallel/shm_communicator.hpp"
+#include "engine/parallel/tcp_communicator.hpp"
 
 namespace weir::tests {
 
@@ -120,15 +121,48 @@ class rank_processes final {
 using rank_body = std::function<void(parallel::communicator&)>;
 using owning_body = std::function<void(std::unique_ptr<parallel::communicator>)>;
 
+// How the ranks that are started from here on speak to each other.
+enum class transport { shared_memory, tcp };
+inline transport& the_transport() {
+  static transport out = transport::shared_memory;
+  return out;
+}
+
+// First line of a test case: runs it once for each.
+#define WEIR_FOR_EACH_TRANSPORT()                                                                    \
+  weir::tests::the_transport() =                                                                     \
+      GENERATE(weir::tests::transport::shared_memory, weir::tests::transport::tcp);                  \
+  const std::shared_ptr<void> back(                                                                  \
+      nullptr, [](void*) { weir::tests::the_transport() = weir::tests::transport::shared_memory; }); \
+  INFO((weir::tests::the_transport() == weir::tests::transport::tcp ? "over tcp" : "over shared memory"))
+
+// One that is free now.
+inline std::uint16_t free_port() {
+  const auto gate = parallel::tcp_gate::open("127.0.0.1", 0);
+  REQUIRE(gate);
+  return gate->port();
+}
+
+inline engine::result<std::unique_ptr<parallel::communicator>> join_ranks(
+    const std::string& name, std::uint16_t port, int rank, int size, std::chrono::milliseconds step_timeout) {
+  if (the_transport() == transport::tcp) {
+    parallel::tcp_options options{.rank = rank, .size = size, .port = port, .build = "test"};
+    options.step_timeout = step_timeout;
+    return parallel::join_by_tcp(options);
+  }
+  parallel::shm_options options = options_of(name, rank, size);
+  options.step_timeout = step_timeout;
+  return parallel::join_by_shared_memory(options);
+}
+
 // Starts a rank of its own process for each. What `body` refers to must live until they have ended.
 inline void start_owning_ranks(rank_processes& processes, int size, const owning_body& body,
                                std::chrono::milliseconds step_timeout = std::chrono::seconds(60)) {
   const std::string name = group_name();
+  const std::uint16_t port = the_transport() == transport::tcp ? free_port() : std::uint16_t{0};
   for (int rank = 0; rank < size; ++rank) {
-    processes.start([&body, &name, rank, size, step_timeout] {
-      parallel::shm_options options = options_of(name, rank, size);
-      options.step_timeout = step_timeout;
-      auto joined = parallel::join_by_shared_memory(options);
+    processes.start([&body, &name, port, rank, size, step_timeout] {
+      auto joined = join_ranks(name, port, rank, size, step_timeout);
       expect(joined.has_value(), joined ? "" : joined.error().detail);
       body(std::move(*joined));
     });

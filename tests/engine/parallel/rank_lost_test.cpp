@@ -37,6 +37,7 @@ std::vector<int> expected_codes(int size, int victim, int code) {
 }  // namespace
 
 TEST_CASE("a rank that is killed before an operation is named by all others", "[parallel]") {
+  WEIR_FOR_EACH_TRANSPORT();
   constexpr int k_ranks = 3;
   for (int victim = 0; victim < k_ranks; ++victim) {
     INFO("victim " << victim);
@@ -51,6 +52,7 @@ TEST_CASE("a rank that is killed before an operation is named by all others", "[
 }
 
 TEST_CASE("a rank that is killed amid operations is named by all others", "[parallel]") {
+  WEIR_FOR_EACH_TRANSPORT();
   constexpr int k_ranks = 4;
   for (int victim = 0; victim < k_ranks; ++victim) {
     INFO("victim " << victim);
@@ -70,6 +72,7 @@ TEST_CASE("a rank that is killed amid operations is named by all others", "[para
 }
 
 TEST_CASE("a rank that is killed while all wait for work is named by all others", "[parallel]") {
+  WEIR_FOR_EACH_TRANSPORT();
   constexpr int k_ranks = 3;
   for (int victim = 0; victim < k_ranks; ++victim) {
     INFO("victim " << victim);
@@ -94,6 +97,7 @@ TEST_CASE("a rank that is killed while all wait for work is named by all others"
 }
 
 TEST_CASE("a rank that stands still is lost at the deadline, and hears of it", "[parallel]") {
+  WEIR_FOR_EACH_TRANSPORT();
   constexpr int k_ranks = 3;
   constexpr int k_victim = 1;
   rank_processes processes;
@@ -115,6 +119,7 @@ TEST_CASE("a rank that stands still is lost at the deadline, and hears of it", "
 }
 
 TEST_CASE("a rank that is at another operation is named", "[parallel]") {
+  WEIR_FOR_EACH_TRANSPORT();
   rank_processes processes;
   start_ranks(processes, 2, [](parallel::communicator& ranks) {
     std::vector<float> values(ranks.rank() == 0 ? 10 : 11);
@@ -130,6 +135,7 @@ TEST_CASE("a rank that is at another operation is named", "[parallel]") {
 }
 
 TEST_CASE("a rank that gives up, or leaves, is lost to the others", "[parallel]") {
+  WEIR_FOR_EACH_TRANSPORT();
   for (const bool in_words : {true, false}) {
     rank_processes processes;
     start_ranks(processes, 3, [in_words](parallel::communicator& ranks) {

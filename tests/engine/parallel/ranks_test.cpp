@@ -118,14 +118,14 @@ TEST_CASE("variables that cannot be are refused by name", "[ranks]") {
        "RANK=0",
        "OMPI_COMM_WORLD_RANK=1"},
       {{{"RANK", "3"}, {"WORLD_SIZE", "4"}, {"LOCAL_RANK", "1"}, {"LOCAL_WORLD_SIZE", "2"}},
-       errc::unsupported,
+       errc::bad_request,
        "several machines",
-       "NCCL"},
+       "MASTER_ADDR"},
       {{{"RANK", "0"}, {"WORLD_SIZE", "4"}, {"LOCAL_RANK", "0"}, {"LOCAL_WORLD_SIZE", "2"}},
-       errc::unsupported,
+       errc::bad_request,
        "several machines"},
       {{{"SLURM_PROCID", "3"}, {"SLURM_NTASKS", "4"}, {"SLURM_LOCALID", "0"}, {"SLURM_STEP_ID", "0"}},
-       errc::unsupported,
+       errc::bad_request,
        "several machines"},
   };
   for (const bad_case& one : cases) {
@@ -137,4 +137,36 @@ TEST_CASE("variables that cannot be are refused by name", "[ranks]") {
     CHECK(found.error().detail.find(one.names) != std::string::npos);
     CHECK(found.error().detail.find(one.too) != std::string::npos);
   }
+}
+
+TEST_CASE("ranks of several machines meet where they are told", "[ranks]") {
+  const variables cases[] = {
+      {{"RANK", "3"}, {"WORLD_SIZE", "4"}, {"LOCAL_RANK", "1"}, {"LOCAL_WORLD_SIZE", "2"}},
+      {{"RANK", "3"}, {"WORLD_SIZE", "4"}, {"LOCAL_RANK", "1"}},
+      {{"SLURM_PROCID", "3"},
+       {"SLURM_NTASKS", "4"},
+       {"SLURM_LOCALID", "1"},
+       {"SLURM_STEP_NUM_NODES", "2"},
+       {"SLURM_STEP_ID", "0"}},
+      {{"OMPI_COMM_WORLD_RANK", "3"}, {"OMPI_COMM_WORLD_SIZE", "4"}, {"OMPI_COMM_WORLD_LOCAL_RANK", "1"}},
+  };
+  for (variables set : cases) {
+    set["MASTER_ADDR"] = "node-a.example";
+    set["MASTER_PORT"] = "4711";
+    const auto found = world_of(set);
+    REQUIRE(found);
+    CHECK(found->rank == 3);
+    CHECK(found->local_rank == 1);
+    CHECK(found->master_host == "node-a.example");
+    CHECK(found->master_port == 4711);
+  }
+  // Rank 0 of two machines looks like rank 0 of one, but for where it is to meet the others.
+  const variables first{{"RANK", "0"}, {"WORLD_SIZE", "4"}, {"MASTER_ADDR", "10.0.0.7"}};
+  CHECK(world_of(first)->master_host == "10.0.0.7");
+  variables one_machine = first;
+  one_machine["LOCAL_WORLD_SIZE"] = "4";
+  CHECK(world_of(one_machine)->master_host.empty());
+  one_machine = first;
+  one_machine["MASTER_ADDR"] = "127.0.0.1";
+  CHECK(world_of(one_machine)->master_host.empty());
 }
