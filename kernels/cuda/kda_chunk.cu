@@ -6,6 +6,13 @@ namespace weir::kernels::cuda {
 namespace {
 
 constexpr int k_key_tiles = k_kda_chunk_dim / 8;
+constexpr int k_turn_barrier = 2;
+static_assert(k_turn_barrier != k_prepare_barrier);
+
+// Both kinds of warps come here from code of their own, which __syncthreads does not allow.
+__device__ inline void all_warps() {
+  named_barrier(k_turn_barrier, k_kda_chunk_threads);
+}
 
 // Sᵀ of a warp's sixteen values: a tile is eight keys; its rows are values, in the layout of accumulators.
 struct state_tiles {
@@ -129,11 +136,11 @@ __device__ inline void bring_through_state(const kda_params<float>& p, const chu
       state.s[n][i] = place.seq.position == 0 ? 0.0F : at[state_at(place.value + value, n, i)];
     }
   }
-  __syncthreads();
+  all_warps();
   int turn = 0;
   for (std::int32_t first = 0; first < place.seq.count; first += k_kda_chunk, turn ^= 1) {
     advance(state, memory.operands[turn], p, place, first, value);
-    __syncthreads();
+    all_warps();
   }
 #pragma unroll
   for (int n = 0; n < k_key_tiles; ++n) {
@@ -150,9 +157,9 @@ __device__ inline void prepare_all(const kda_params<float>& p, chunk_memory& mem
   int turn = 0;
   for (std::int32_t first = 0; first < place.seq.count; first += k_kda_chunk, turn ^= 1) {
     prepare_chunk(memory, memory.operands[turn], keys, p, place, first, thread);
-    __syncthreads();
+    all_warps();
   }
-  __syncthreads();
+  all_warps();
 }
 
 __global__ void __launch_bounds__(k_kda_chunk_threads, 1) run_chunks(kda_params<float> p) {

@@ -23,3 +23,7 @@ set(WEIR_CUDA_SOURCES
   mla.cu
   mla_attend.cu
   )
+
+# How large products reach NVIDIA's library, and what stands there without it.
+set(WEIR_CUDA_LIBRARY library_product.cpp)
+set(WEIR_CUDA_NO_LIBRARY library_product_none.cpp)
