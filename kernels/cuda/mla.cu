@@ -8,53 +8,6 @@ namespace weir::kernels::cuda {
 
 namespace {
 
-__device__ void store_query(float* to, float value) {
-  *to = value;
-}
-__device__ void store_query(std::uint16_t* to, float value) {
-  *to = to_bf16(value);
-}
-
-// Queries against the latents: W_uk^T q and the shared part, scaled. A thread has one column of eight tokens.
-template <class Query>
-__global__ void __launch_bounds__(k_absorb_threads) absorb(mla_stages a, int width_blocks, float scale) {
-  auto* const shown = dynamic_shared<float>();  // [tokens, k_absorb_depth]
-  const mla_params<float>& p = a.p;
-  const int column =
-      static_cast<int>(blockIdx.x % width_blocks) * k_absorb_threads + static_cast<int>(threadIdx.x);
-  const int head = static_cast<int>(blockIdx.x / width_blocks % p.heads);
-  const std::int64_t token = static_cast<std::int64_t>(blockIdx.x / width_blocks / p.heads) * k_absorb_tokens;
-  const int width = p.nope_dim + p.rope_dim;
-  const std::int64_t row = static_cast<std::int64_t>(head) * (p.nope_dim + p.value_dim);
-  float sums[k_absorb_tokens] = {};
-  for (int first = 0; first < p.nope_dim; first += k_absorb_depth) {
-    const int depth = p.nope_dim - first < k_absorb_depth ? p.nope_dim - first : k_absorb_depth;
-    __syncthreads();
-    for (int i = static_cast<int>(threadIdx.x); i < k_absorb_tokens * k_absorb_depth; i += k_absorb_threads) {
-      const std::int64_t t = token + i / k_absorb_depth;
-      const bool there = t < p.batch.row_count && i % k_absorb_depth < depth;
-      shown[i] = there ? p.q[(t * p.heads + head) * width + first + i % k_absorb_depth] : 0.0F;
-    }
-    __syncthreads();
-    if (column >= p.rank) continue;
-#pragma unroll 4
-    for (int i = 0; i < depth; ++i) {
-      const float weight = load_element(p.kv_b.data, p.kv_b.type,
-                                        static_cast<std::size_t>((row + first + i) * p.rank + column));
-#pragma unroll
-      for (int t = 0; t < k_absorb_tokens; ++t) sums[t] += weight * shown[t * k_absorb_depth + i];
-    }
-  }
-  if (column >= p.rank + p.rope_dim) return;
-#pragma unroll
-  for (int t = 0; t < k_absorb_tokens; ++t) {
-    if (token + t >= p.batch.row_count) break;
-    const std::int64_t query = (token + t) * p.heads + head;
-    if (column >= p.rank) sums[t] = p.q[query * width + p.nope_dim + column - p.rank];
-    store_query(static_cast<Query*>(a.queries) + query * (p.rank + p.rope_dim) + column, sums[t] * scale);
-  }
-}
-
 template <latent_format Format>
 __device__ float latent_at(const void* pages, std::int64_t at) {
   if constexpr (Format == latent_format::bf16) return from_bf16(static_cast<const std::uint16_t*>(pages)[at]);
@@ -146,6 +99,7 @@ __global__ void __launch_bounds__(k_merge_threads) merge(mla_stages a) {
     float largest = stats[0];
     float total = stats[1];
     float sum = sums[k];
+#pragma unroll 4
     for (int split = 1; split < splits; ++split) {
       const split_factors factors(largest, total, stats[2 * split], stats[2 * split + 1]);
       sum = factors.join(sum, sums[static_cast<std::int64_t>(split) * a.p.rank + k]);
@@ -200,14 +154,6 @@ __global__ void __launch_bounds__(32 * k_plain_warps) project_plain(mla_stages a
   }
 }
 
-template <class Query>
-void run_absorb(const mla_stages& a, const context& ctx) {
-  const std::int64_t width = a.p.rank + a.p.rope_dim;
-  const float scale = 1.0F / std::sqrt(static_cast<float>(a.p.nope_dim + a.p.rope_dim));
-  launch(absorb<Query>, absorb_shape(a.p.batch.row_count, a.p.heads, width), ctx.stream, a,
-         static_cast<int>(divide_up(width, k_absorb_threads)), scale);
-}
-
 template <int Parts>
 void run_project(const mla_stages& a, const context& ctx) {
   const std::int64_t rows = a.p.batch.row_count;
@@ -247,10 +193,10 @@ void mla(const mla_params<float>& p, const context& ctx) {
   a.sums = reinterpret_cast<float*>(ctx.workspace + layout.sums);
   a.stats = reinterpret_cast<float*>(ctx.workspace + layout.stats);
   if (k_narrow && takes_tensor_cores(p)) {
-    run_absorb<std::uint16_t>(a, ctx);
+    absorb_queries<std::uint16_t>(a, ctx);
     attend_on_tensor_cores(a, ctx);
   } else {
-    run_absorb<float>(a, ctx);
+    absorb_queries<float>(a, ctx);
     launch(p.format == latent_format::bf16 ? attend_plain<latent_format::bf16>
                                            : attend_plain<latent_format::activation>,
            attend_plain_shape(p.batch.row_count, p.heads, a.slots, p.rank, p.rope_dim), ctx.stream, a);

@@ -55,6 +55,10 @@ struct split_factors {
   __device__ float join(float so_far, float value) const { return fmaf(value, next, so_far * before); }
 };
 
+// The first stage. Query: float, or std::uint16_t for bf16.
+template <class Query>
+void absorb_queries(const mla_stages& a, const context& ctx);
+
 // The attending stage on tensor cores: queries in bf16. REQUIRES: k_mla_rank and k_mla_width, latents of bf16
 // at multiples of 16 bytes, of float of 16 bytes too.
 void attend_on_tensor_cores(const mla_stages& a, const context& ctx);

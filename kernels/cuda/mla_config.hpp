@@ -85,17 +85,23 @@ constexpr mla_layout mla_layout_of(std::int64_t rows, std::int64_t heads, std::i
   return out;
 }
 
-inline constexpr int k_absorb_threads = 128;  // a column of the rank each
-inline constexpr int k_absorb_tokens = 8;     // that share a weight
-inline constexpr int k_absorb_depth = 128;    // of their queries, in shared memory
+// Absorbing: a block has eight tokens, which share a weight, and 128 columns; sixteen bytes of them a thread,
+// and the threads that have the same columns share the depth.
+inline constexpr int k_absorb_threads = 128;
+inline constexpr int k_absorb_columns = 128;
+inline constexpr int k_absorb_tokens = 8;
+inline constexpr int k_absorb_depth = 128;  // of the tokens' queries, in shared memory
+inline constexpr std::size_t k_absorb_shared_bytes =
+    sizeof(float) * k_absorb_tokens * (k_absorb_depth + 8 * k_absorb_threads);
+static_assert(k_absorb_shared_bytes <= 48 << 10);
 inline constexpr int k_attend_warps = 4;
 inline constexpr int k_attend_positions = 32;  // of a tile of the plain kernel: a lane has one's weight
-inline constexpr int k_merge_threads = 128;
+inline constexpr int k_merge_threads = 512;    // a column of the published rank each
 
 constexpr launch_shape absorb_shape(std::int64_t rows, std::int64_t heads, std::int64_t width) {
-  return {.grid_x = divide_up(rows, k_absorb_tokens) * heads * divide_up(width, k_absorb_threads),
+  return {.grid_x = divide_up(rows, k_absorb_tokens) * heads * divide_up(width, k_absorb_columns),
           .threads = k_absorb_threads,
-          .shared_bytes = sizeof(float) * k_absorb_tokens * k_absorb_depth};
+          .shared_bytes = k_absorb_shared_bytes};
 }
 constexpr launch_shape attend_shape(std::int64_t rows, std::int64_t heads, std::int64_t slots) {
   return {.grid_x = rows * slots * divide_up(heads, k_mla_heads),

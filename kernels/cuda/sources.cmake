@@ -21,6 +21,7 @@ set(WEIR_CUDA_SOURCES
   experts_sort.cu
   experts_wide.cu
   mla.cu
+  mla_absorb.cu
   mla_attend.cu
   )
 

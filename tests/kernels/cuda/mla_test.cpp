@@ -119,9 +119,9 @@ TEST_CASE("cuda: attention of any shape", "[cuda]") {
       for (const auto format : {latent_format::activation, latent_format::bf16}) {
         o.narrow = in.run(k_exact, format);
         check_close(o, k_tolerance);
-        o.narrow = in.run(k_narrow, format);
-        check_close(o, k_narrow_tolerance);
       }
+      o.narrow = in.run(k_narrow, latent_format::bf16);
+      check_close(o, k_narrow_tolerance);
     }
   }
 }
