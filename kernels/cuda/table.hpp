@@ -5,7 +5,7 @@
 
 namespace weir::kernels {
 
-// float32 over device memory, KDA state in float32. Row results do not depend on the batch.
+// float32 over device memory, KDA state in float32. README.md says where a row depends on the batch.
 kernel_table<float> make_cuda_table(activation_format activations);
 
 }  // namespace weir::kernels
