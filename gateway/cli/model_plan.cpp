@@ -6,6 +6,7 @@
 
 #include "engine/model/mapped_file.hpp"
 #include "engine/plan/memory_plan.hpp"
+#include "engine/runner/backend.hpp"
 #include "gateway/cli/model_commands.hpp"
 
 namespace weir::gateway::cli {
@@ -15,6 +16,7 @@ namespace {
 namespace plan = engine::plan;
 
 constexpr std::int64_t k_context_unasked = 4'096;
+constexpr std::int64_t k_memory_unasked = 80'000'000'000;
 
 // Contexts that the table shows, as far as the model goes, before the model's own.
 constexpr std::int64_t k_contexts[] = {4'096, 32'768, 131'072, 1'048'576};
@@ -29,13 +31,20 @@ Examples:
 
 struct plan_arguments {
   std::filesystem::path config_file;
-  plan::plan_request request{.memory_bytes = 80'000'000'000, .runtime_bytes = 4'000'000'000};
+  plan::plan_request request{.memory_bytes = 0, .runtime_bytes = 4'000'000'000};
   std::string weights = "stored";
   std::string latent = "bf16";
   std::string state = "f32";
   std::int64_t context_tokens = 0;  // 0: k_context_unasked, or the model's where that is less
   bool json = false;
 };
+
+std::int64_t memory_of_this_machine() {
+  const auto* const cuda = engine::runner::cuda_backend();
+  if (cuda == nullptr || cuda->count() == 0) return k_memory_unasked;
+  const auto facts = cuda->facts(0);
+  return facts ? facts->memory_bytes : k_memory_unasked;
+}
 
 void print_json(const plan::memory_plan& made) {
   std::string envelopes;
@@ -95,6 +104,7 @@ int make(plan_arguments arguments) {
     return k_failed;
   }
   auto& request = arguments.request;
+  if (request.memory_bytes == 0) request.memory_bytes = memory_of_this_machine();
   request.weights = *engine::weight_format_of(arguments.weights);
   request.formats.latent = arguments.latent == "fp8" ? 1 : arguments.latent == "bf16" ? 2 : 4;
   request.formats.state = arguments.state == "bf16" ? 2 : 4;
@@ -122,9 +132,9 @@ void add_model_plan(CLI::App& model, command& chosen) {
   auto* app = model.add_subcommand("plan", "What of a model fits a replica's memory, before loading it");
   app->add_option("-c,--config", arguments->config_file, "The model's config.json")->required();
   app->add_option("--gpus", request.gpus, "GPUs of the replica")->capture_default_str();
-  app->add_option("--memory", request.memory_bytes, "Memory of one GPU, as 80GB or 80GiB")
-      ->transform(byte_size(1, plan::k_memory_bytes_max))
-      ->capture_default_str();
+  app->add_option("--memory", request.memory_bytes,
+                  "Memory of one GPU, as 80GB or 80GiB; default: that of this machine's, or 80GB without one")
+      ->transform(byte_size(1, plan::k_memory_bytes_max));
   app->add_option("--runtime", request.runtime_bytes,
                   "Of that for driver, kernels, activations and communication")
       ->transform(byte_size(0, plan::k_memory_bytes_max))
