@@ -124,7 +124,7 @@ result<beside_report> measure_beside(std::shared_ptr<const runner::loaded_model>
     return std::ranges::all_of(all, [tokens](const auto& one) { return one->wait_tokens(tokens); });
   };
   const auto calm = k_settle_tokens + static_cast<std::size_t>(options.calm_steps);
-  const auto ended = fail(errc::stopped, "a sequence ended before the prompt came");
+  const auto ended = fail(errc::stopped, "a sequence ended before the measurement did");
   if (!wait_all(k_settle_tokens)) return ended;
   const auto settled = clock::now();
   if (!wait_all(calm)) return ended;
@@ -134,9 +134,15 @@ result<beside_report> measure_beside(std::shared_ptr<const runner::loaded_model>
   if (!beside) return std::unexpected(beside.error());
   out.beside_s = *beside;
   const auto over = clock::now();
+  tell("decode alone, behind it");
+  for (const auto& one : all) {
+    if (!one->wait_tokens(one->times().size() + static_cast<std::size_t>(options.calm_steps))) return ended;
+  }
+  const auto end = clock::now();
   on.stop();
   out.calm = summarize(all, settled, came);
   out.busy = summarize(all, came, over);
+  out.after = summarize(all, over, end);
   return out;
 }
 

@@ -41,7 +41,9 @@ void print_text(const engine::bench::beside_report& r, const beside_arguments& a
              a.options.sequences, a.options.prompt_tokens, a.options.engine.decode_stretch);
   print_gaps("between tokens, before", r.calm);
   print_gaps("between tokens, beside it", r.busy);
-  fmt::print("{:<28} {:.2f} times the p95 before\n\n", "", r.busy.p95_s / r.calm.p95_s);
+  print_gaps("between tokens, after", r.after);
+  fmt::print("beside it {:.2f} times the p95 before, {:.2f} times the p95 after\n\n",
+             r.busy.p95_s / r.calm.p95_s, r.busy.p95_s / r.after.p95_s);
   fmt::print("prompt to its first token: {:.2f} s alone, {:.2f} s beside them: {:.2f} times\n", r.alone_s,
              r.beside_s, r.beside_s / r.alone_s);
 }
@@ -62,9 +64,10 @@ int measure(beside_arguments arguments) {
   const auto report = engine::bench::measure_beside(std::move(*model), options);
   if (!report) return refuse(report.error());
   if (arguments.json) {
-    fmt::print(R"({{"alone_s":{:.6f},"beside_s":{:.6f},"calm":{},"busy":{}}})"
+    fmt::print(R"({{"alone_s":{:.6f},"beside_s":{:.6f},"calm":{},"busy":{},"after":{}}})"
                "\n",
-               report->alone_s, report->beside_s, gaps_json(report->calm), gaps_json(report->busy));
+               report->alone_s, report->beside_s, gaps_json(report->calm), gaps_json(report->busy),
+               gaps_json(report->after));
   } else {
     print_text(*report, arguments);
   }

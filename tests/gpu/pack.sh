@@ -7,6 +7,6 @@ folder=${2:-build/gpu-pack}
 mkdir -p "$folder/lib"
 for program in weir_gpu_kernels weir_gpu_times weir_gpu_engine; do
   strip -o "$folder/$program" "$build/$program"
-  ldd "$build/$program" | awk '/=> \// {print $3}' | grep -E '/lib(hwy|simdjson|stdc\+\+|gcc_s)\b' | xargs -I{} cp -Lu {} "$folder/lib/"
+  ldd "$build/$program" | awk '/=> \// {print $3}' | grep -E '/lib(hwy|simdjson|stdc\+\+|gcc_s)\.so' | xargs -I{} cp -Lu {} "$folder/lib/"
 done
 du -sh "$folder"

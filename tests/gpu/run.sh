@@ -8,7 +8,9 @@ build=${1:-build/cuda}
 if [ ! -x "$build/weir_gpu_kernels" ]; then
   cmake --preset cuda && cmake --build "$build" -j "$(nproc)" --target gpu_tests || exit 1
 fi
-export LD_LIBRARY_PATH="$PWD/$build/lib:${LD_LIBRARY_PATH:-}:/usr/local/cuda/lib64"
+# CUDA's libraries may be a toolkit's or a Python package's.
+python_libs=$(python3 -c 'import glob, sysconfig; print(":".join(glob.glob(sysconfig.get_paths()["purelib"] + "/nvidia/*/lib")))' 2>/dev/null)
+export LD_LIBRARY_PATH="$PWD/$build/lib:${LD_LIBRARY_PATH:-}:/usr/local/cuda/lib64:$python_libs"
 failed=0
 step() {
   local name=$1 code
