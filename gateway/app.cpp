@@ -28,6 +28,8 @@ namespace weir::gateway {
 namespace {
 
 constexpr timespec k_tick{.tv_sec = 1, .tv_nsec = 0};  // gauges are refreshed, retired engines let go
+constexpr int k_fault_ticks = 2;  // for which a replica that can do nothing says why to who asks
+constexpr std::int64_t k_fault_grace_ms = 500;  // then, for answers under way
 
 std::string base_url(const config::listen_config& listen, std::uint16_t port) {
   const bool v6 = listen.address.find(':') != std::string::npos;
@@ -113,12 +115,12 @@ sigset_t block_signals() {
   return set;
 }
 
-// Until SIGTERM or SIGINT; SIGHUP reloads.
-void run_until_told(const sigset_t& signals, api::server_state& state, http::server& server, reloader& reload,
-                    const http::byte_budget& replies, route::services& routing) {
+// Until SIGTERM or SIGINT; SIGHUP reloads. Or until a replica's engine broke for good: then returns why.
+std::string run_until_told(const sigset_t& signals, api::server_state& state, http::server& server,
+                           reloader& reload, const http::byte_budget& replies, route::services& routing) {
   idle_trim memory;
   std::uint64_t requests_before = 0;
-  for (;;) {
+  for (int fault_ticks = 0;;) {
     const int signal = sigtimedwait(&signals, nullptr, &k_tick);
     const auto requests = state.metrics.requests_started();
     memory.tick(requests != requests_before || state.metrics.in_flight() > 0);
@@ -137,7 +139,11 @@ void run_until_told(const sigset_t& signals, api::server_state& state, http::ser
       if (!tls) spdlog::error("reload: the certificate stays as it was: {}", tls.error());
       state.metrics.reload_done(applied && tls.has_value());
     }
-    if (signal == SIGTERM || signal == SIGINT) return;
+    if (signal == SIGTERM || signal == SIGINT) return {};
+    if (auto fault = replica_fault(*state.snapshots.get());
+        !fault.empty() && ++fault_ticks == k_fault_ticks) {
+      return fault;
+    }
   }
 }
 
@@ -201,10 +207,12 @@ int serve(const std::filesystem::path& config_file, const config::gateway_config
   server.start();
   print_banner(*state.snapshots.get(), base_url(config.listen, api_port->port),
                base_url(config.admin, admin_port->port));
-  run_until_told(signals, state, server, reload, replies, *services.routing);
+  const std::string fault = run_until_told(signals, state, server, reload, replies, *services.routing);
+  if (!fault.empty()) fmt::print(stderr, "weir: the engine {}\n", fault);
   state.draining = true;
   state.shadows.cut();
-  const auto grace_ms = state.snapshots.get()->config.limits.drain_grace_ms;  // a reload may have changed it
+  auto grace_ms = state.snapshots.get()->config.limits.drain_grace_ms;  // a reload may have changed it
+  if (!fault.empty()) grace_ms = std::min(grace_ms, k_fault_grace_ms);
   fmt::print(stderr, "draining: {} connections, up to {} ms\n", server.counters().connections_open.load(),
              grace_ms);
   const auto cut = drain(signals, server, std::chrono::milliseconds(grace_ms));
@@ -216,6 +224,7 @@ int serve(const std::filesystem::path& config_file, const config::gateway_config
   state.keys.close();
   observe::flush_logs();
   fmt::print(stderr, "stopped, {} requests cut\n", cut);
+  if (!fault.empty()) return cli::k_failed;
   return cut == 0 ? cli::k_ok : cli::k_streams_cut;
 }
 

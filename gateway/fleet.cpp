@@ -375,4 +375,12 @@ std::expected<std::shared_ptr<const snapshot>, std::string> build_snapshot(
   return next;
 }
 
+std::string replica_fault(const snapshot& snap) {
+  for (const auto& [name, engine] : snap.engines) {
+    auto why = snap.config.replica.on ? engine.target->fault() : std::string();
+    if (!why.empty()) return why;
+  }
+  return {};
+}
+
 }  // namespace weir::gateway

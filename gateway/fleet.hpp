@@ -89,6 +89,9 @@ std::expected<std::shared_ptr<const snapshot>, std::string> build_snapshot(
 // What is wrong with the files that hold secrets and certificates, in one sentence; empty: nothing.
 std::string check_credentials(const config::gateway_config& config);
 
+// Why a replica's engine answers nothing any more; empty: it does, or this is none (config.replica).
+std::string replica_fault(const snapshot& snap);
+
 class snapshot_holder final {
  public:
   std::shared_ptr<const snapshot> get() const {

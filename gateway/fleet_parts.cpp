@@ -60,6 +60,10 @@ upstream::engine_upstream_config to_engine_config(const config::target_config& t
   out.engine.kv_bytes = target.engine.kv_bytes;
   out.engine.memory_bytes = target.engine.memory_bytes;
   out.engine.decode_stretch = target.engine.decode_stretch;
+  out.engine.ranks = {.rank = target.engine.rank,
+                      .size = target.engine.ranks,
+                      .master_port = target.engine.master_port,
+                      .split = *engine::split_kind_of(target.engine.split)};
   out.engine.step_tokens_max = static_cast<std::int32_t>(target.engine.step_tokens);
   out.engine.prefix_cache.enabled = target.engine.prefix_cache;
   out.engine.prefix_cache.unit_tokens = static_cast<std::int32_t>(target.engine.unit_tokens);

@@ -8,6 +8,9 @@
 #include <span>
 
 #include "engine/eval/golden.hpp"
+#include "engine/parallel/follower.hpp"
+#include "engine/parallel/group.hpp"
+#include "engine/parallel/leader.hpp"
 #include "engine/runner/backend.hpp"
 #include "kernels/parallel.hpp"
 
@@ -41,27 +44,39 @@ double logprob(std::span<const double> logits, std::int32_t token) {
   return logits[static_cast<std::size_t>(token)] - largest - std::log(total);
 }
 
+// What every rank has before it begins: its part of the model, and what will be run.
+struct prepared {
+  eval_options options;
+  std::unique_ptr<parallel::communicator> ranks;  // null: this process computes alone
+  std::shared_ptr<const runner::loaded_model> model;
+  std::vector<golden_case> cases;
+  std::int32_t page_count = 0;  // of the longest case
+  std::int32_t slab_pages = 0;
+  std::int32_t slab_count() const noexcept { return 1 + (page_count - 1) / slab_pages + 1; }
+};
+
 // One sequence alone: its state is the first slab, its pages fill those behind it in order.
+std::unique_ptr<runner::model_runner> make_runner(const prepared& with) {
+  runner::runner_config config;
+  config.backend = with.options.backend;
+  config.activations = with.options.activations;
+  config.compute_threads = with.options.compute_threads;
+  config.slab_count = with.slab_count();
+  config.page_tokens = with.options.page_tokens;
+  config.ranks = with.ranks.get();
+  config.part = parallel::shard::of(with.options.ranks);
+  config.latent_norm_eps = with.options.latent_norm_eps;
+  config.l2_norm_eps = with.options.l2_norm_eps;
+  return runner::make_runner(with.model, config);
+}
+
 class session final {
  public:
-  session(std::shared_ptr<const runner::loaded_model> model, const eval_options& options,
-          std::int32_t tokens_max)
-      : pages_(static_cast<std::size_t>((tokens_max - 1) / options.page_tokens + 1)),
-        logits_(static_cast<std::size_t>(model->config.vocab_size)) {
-    const std::int32_t slab_pages =
-        runner::layout_of(model->config, runner::numbers_of(options.backend, options.activations),
-                          options.page_tokens)
-            .slab_pages;
-    std::iota(pages_.begin(), pages_.end(), slab_pages);
-    runner::runner_config config;
-    config.backend = options.backend;
-    config.activations = options.activations;
-    config.compute_threads = options.compute_threads;
-    config.slab_count = 1 + (static_cast<std::int32_t>(pages_.size()) - 1) / slab_pages + 1;
-    config.page_tokens = options.page_tokens;
-    config.latent_norm_eps = options.latent_norm_eps;
-    config.l2_norm_eps = options.l2_norm_eps;
-    runner_ = runner::make_runner(std::move(model), config);
+  session(const prepared& with, std::unique_ptr<runner::model_runner> run)
+      : pages_(static_cast<std::size_t>(with.page_count)),
+        logits_(static_cast<std::size_t>(with.model->config.vocab_size)),
+        runner_(std::move(run)) {
+    std::iota(pages_.begin(), pages_.end(), with.slab_pages);
   }
 
   void restart() noexcept { position_ = 0; }
@@ -194,6 +209,56 @@ result<void> check(const eval_options& options) {
   return {};
 }
 
+// Everything that this rank needs, and the others joined.
+result<prepared> prepare(const eval_options& wanted) {
+  if (auto checked = check(wanted); !checked) return std::unexpected(checked.error());
+  const bool on_host = wanted.ranks.size > 1 && wanted.backend == backend_kind::automatic;
+  const auto backend = runner::resolve(on_host ? backend_kind::cpu : wanted.backend);
+  if (!backend) return std::unexpected(backend.error());
+  prepared out;
+  out.options = wanted;
+  out.options.backend = *backend;
+  auto model = runner::load_model(wanted.model_dir, {.weights = wanted.weights,
+                                                     .threads = wanted.compute_threads,
+                                                     .part = parallel::shard::of(wanted.ranks)});
+  if (!model) return std::unexpected(model.error());
+  out.model = std::move(*model);
+  auto cases = read_golden(wanted.cases, out.model->config);
+  if (!cases) return std::unexpected(cases.error());
+  out.cases = std::move(*cases);
+  std::size_t longest = 1;
+  for (const golden_case& golden : out.cases)
+    longest = std::max(longest, golden.prompt.size() + golden.greedy.size());
+  out.page_count = (static_cast<std::int32_t>(longest) - 1) / wanted.page_tokens + 1;
+  const auto numbers = runner::numbers_of(*backend, wanted.activations);
+  out.slab_pages = runner::layout_of(out.model->config, numbers, wanted.page_tokens).slab_pages;
+  auto ranks = parallel::join_group(
+      wanted.ranks, "evaluation, backend " + std::to_string(static_cast<int>(*backend)) + ", weights " +
+                        std::to_string(static_cast<int>(wanted.weights)) + ", activations " +
+                        std::to_string(static_cast<int>(wanted.activations)) + ", split " +
+                        std::to_string(static_cast<int>(wanted.ranks.split)) + ", page_tokens " +
+                        std::to_string(wanted.page_tokens) + ", pages " + std::to_string(out.page_count));
+  if (!ranks) return std::unexpected(ranks.error());
+  out.ranks = std::move(*ranks);
+  return out;
+}
+
+eval_report run_cases(session& run, const prepared& with) {
+  eval_report report;
+  report.backend = with.options.backend;
+  report.compared = counts_of(with.cases);
+  report.tolerance =
+      with.options.tolerance.value_or(default_tolerance(with.options.backend, with.model->config));
+  const auto start = std::chrono::steady_clock::now();
+  for (const golden_case& golden : with.cases) {
+    report.cases.push_back(run_case(run, golden, with.options, report.tolerance));
+    fold(report.cases.back().errors, report.worst);
+  }
+  report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  report.tokens = run.tokens_run();
+  return report;
+}
+
 }  // namespace
 
 double default_tolerance(backend_kind backend, const model::model_config& model) noexcept {
@@ -210,38 +275,34 @@ bool eval_report::passed() const noexcept {
 }
 
 result<eval_report> evaluate(const eval_options& wanted) {
-  if (auto checked = check(wanted); !checked) return std::unexpected(checked.error());
-  const auto backend = runner::resolve(wanted.backend);
-  if (!backend) return std::unexpected(backend.error());
-  eval_options options = wanted;
-  options.backend = *backend;
-  auto model =
-      runner::load_model(options.model_dir, {.weights = options.weights, .threads = options.compute_threads});
-  if (!model) return std::unexpected(model.error());
-  const auto cases = read_golden(options.cases, (*model)->config);
-  if (!cases) return std::unexpected(cases.error());
-  const eval_counts compared = counts_of(*cases);
-  if (compared.all() == 0) {
-    return fail(errc::bad_request, options.cases.string() +
+  auto with = prepare(wanted);
+  if (!with) return std::unexpected(with.error());
+  if (counts_of(with->cases).all() == 0) {
+    return fail(errc::bad_request, wanted.cases.string() +
                                        ": nothing to compare: no case has logits, argmax, next_logprob, "
                                        "kda_state or greedy");
   }
-  std::size_t longest = 1;
-  for (const golden_case& golden : *cases)
-    longest = std::max(longest, golden.prompt.size() + golden.greedy.size());
-  session run(*model, options, static_cast<std::int32_t>(longest));
-  eval_report report;
-  report.backend = options.backend;
-  report.compared = compared;
-  report.tolerance = options.tolerance.value_or(default_tolerance(options.backend, (*model)->config));
-  const auto start = std::chrono::steady_clock::now();
-  for (const golden_case& golden : *cases) {
-    report.cases.push_back(run_case(run, golden, options, report.tolerance));
-    fold(report.cases.back().errors, report.worst);
+  auto runs = make_runner(*with);
+  if (with->ranks) runs = parallel::make_leader(std::move(with->ranks), std::move(runs), wanted.page_tokens);
+  session run(*with, std::move(runs));
+  try {
+    return run_cases(run, *with);
+  } catch (const parallel::rank_lost& lost) {
+    return fail(errc::lost, lost.what());
   }
-  report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  report.tokens = run.tokens_run();
-  return report;
+}
+
+result<void> follow_evaluation(const eval_options& wanted) {
+  const auto with = prepare(wanted);
+  if (!with) return std::unexpected(with.error());
+  parallel::step_limits limits;
+  limits.vocab_size = with->model->config.vocab_size;
+  limits.slab_count = with->slab_count();
+  limits.slab_pages = with->slab_pages;
+  limits.page_tokens = wanted.page_tokens;
+  limits.context_tokens = with->page_count * wanted.page_tokens;
+  limits.rows_max = wanted.chunk_tokens;
+  return parallel::follow(*with->ranks, *make_runner(*with), limits);
 }
 
 }  // namespace weir::engine::eval

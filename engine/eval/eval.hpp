@@ -25,6 +25,7 @@ struct eval_options {
   std::optional<double> tolerance;
   std::int32_t chunk_tokens = 512;  // prompts run in chunks of this many tokens
   std::int32_t page_tokens = 64;
+  ranks_config ranks;  // of which this is rank 0
   double latent_norm_eps = runner::k_latent_norm_eps;
   double l2_norm_eps = runner::k_l2_norm_eps;
 };
@@ -77,5 +78,8 @@ struct eval_report {
 
 // errc::bad_request for an option out of range, and where no case has a value to compare with.
 result<eval_report> evaluate(const eval_options& options);
+
+// Computes another rank's part until rank 0's evaluate() has ended.
+result<void> follow_evaluation(const eval_options& options);
 
 }  // namespace weir::engine::eval

@@ -20,6 +20,11 @@ namespace weir::gateway::api {
 
 task<void> serve_health(request_context& context) {
   http::reply reply{.body = R"({"status":"ok"})"};
+  if (const auto why = replica_fault(*context.snap); !why.empty()) {
+    reply = {.status = 503, .body = R"({"status":"failed","reason":)"};
+    append_quoted(reply.body, why);
+    reply.body += "}";
+  }
   co_await context.exchange.send(std::move(reply));
 }
 

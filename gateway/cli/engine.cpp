@@ -15,7 +15,9 @@
 #include "gateway/auth/private_file.hpp"
 #include "gateway/cli/commands.hpp"
 #include "gateway/cli/model_commands.hpp"
+#include "gateway/cli/ranks.hpp"
 #include "gateway/config/load.hpp"
+#include "gateway/fleet_parts.hpp"
 
 namespace weir::gateway::cli {
 
@@ -35,6 +37,7 @@ struct engine_options {
   bool quiet = false;
   bool expert_series = false;
   config::engine_target_config engine;
+  ranks_options ranks;
 };
 
 int refuse(std::string_view option, std::string_view what) {
@@ -101,6 +104,35 @@ std::string take_key(const std::filesystem::path& file, config::auth_config& out
   return {};
 }
 
+// The target as one of `place`'s ranks has it.
+config::target_config& take_place(config::target_config& target, const engine::ranks_config& place) {
+  target.engine.rank = place.rank;
+  target.engine.ranks = place.size;
+  target.engine.master_port = place.master_port;
+  return target;
+}
+
+int run(const config::gateway_config& valid, const ranks_options& ranks) {
+  config::gateway_config config = valid;
+  config::target_config& target = config.targets.front();
+  return run_ranks(
+      ranks,
+      {.name = "engine",
+       .check =
+           [&](const engine::ranks_config& place) {
+             return engine::engine::check_before_load(to_engine_config(take_place(target, place)).engine);
+           },
+       .lead =
+           [&](const engine::ranks_config& place) {
+             take_place(target, place);
+             return serve_forever(config);
+           },
+       .follow =
+           [&](const engine::ranks_config& place) {
+             return engine::engine::follow(to_engine_config(take_place(target, place)).engine);
+           }});
+}
+
 int serve(const engine_options& options) {
   config::gateway_config config;
   for (const auto& [option, text, out] :
@@ -143,6 +175,7 @@ int serve(const engine_options& options) {
   config::target_config target{
       .name = k_target, .engine = options.engine, .expert_series = options.expert_series};
   target.engine.model_dir = options.model_dir;
+  target.engine.split = options.ranks.split;
   config.targets.push_back(std::move(target));
   config::model_config model;
   model.name = options.name.empty() ? name_of(options.model_dir) : options.name;
@@ -150,7 +183,7 @@ int serve(const engine_options& options) {
   config.models.push_back(std::move(model));
   const auto faults = config::validate(config, {}, true);
   for (const auto& fault : faults) refuse(option_of(fault.key), fault.message);
-  return faults.empty() ? serve_forever(config) : k_bad_config;
+  return faults.empty() ? run(config, options.ranks) : k_bad_config;
 }
 
 void add_engine_options(CLI::App& app, config::engine_target_config& out) {
@@ -202,6 +235,7 @@ void add_engine(CLI::App& app, command& chosen) {
   sub->add_flag("--expert-series", options->expert_series,
                 "Metrics of each expert of each layer, where these are at most 32768; else of each layer");
   add_engine_options(*sub, options->engine);
+  add_ranks_options(*sub, options->ranks);
   sub->footer(
       "It speaks to its callers as vLLM does: a request's cache_salt keeps its prompts apart from those of "
       "other\n"
@@ -216,7 +250,13 @@ void add_engine(CLI::App& app, command& chosen) {
       "  weir engine -m DIR --listen 127.0.0.1:8001 --kv-events-listen tcp://127.0.0.1:5557\n"
       "  weir engine -m DIR --listen 127.0.0.1:8002 --kv-events-listen tcp://127.0.0.1:5567\n"
       "  weir serve --config F    with targets as configs/ROUTING.md shows them for a weir engine\n\n"
-      "Signals: SIGTERM and SIGINT drain, as with 'weir serve'.");
+      "Ranks compute one model together, each with its part of the weights and its own --kv-bytes and "
+      "--threads (0: cores /\n"
+      "ranks). Where one ends, all requests do, with an error; GET /health says 503 and why, and rank 0 ends "
+      "with code 1:\n"
+      "  weir engine -m DIR --ranks 4 --split expert\n"
+      "  torchrun --no-python --nproc-per-node 4 weir engine -m DIR    or mpirun -n 4 ..., srun -n 4 ...\n\n"
+      "Signals: SIGTERM and SIGINT drain, as with 'weir serve'; other ranks leave them to rank 0.");
   sub->callback([options, &chosen] { chosen = [options] { return serve(*options); }; });
 }
 

@@ -6,8 +6,10 @@
 #include <thread>
 
 #include "engine/eval/eval.hpp"
+#include "engine/parallel/shard.hpp"
 #include "gateway/cli/commands.hpp"
 #include "gateway/cli/model_commands.hpp"
+#include "gateway/cli/ranks.hpp"
 
 namespace weir::gateway::cli {
 
@@ -19,6 +21,7 @@ struct eval_arguments {
   std::string weights = "stored";
   std::string activations = "float32";
   bool json = false;
+  ranks_options ranks;
 };
 
 using engine::eval::eval_case;
@@ -87,10 +90,7 @@ void print_text(const eval_report& report, const eval_arguments& arguments) {
   }
 }
 
-int evaluate(eval_arguments arguments) {
-  arguments.options.backend = *engine::backend_kind_of(arguments.backend);
-  arguments.options.weights = *engine::weight_format_of(arguments.weights);
-  arguments.options.activations = *engine::activation_format_of(arguments.activations);
+int evaluate_as_leader(const eval_arguments& arguments) {
   const auto report = engine::eval::evaluate(arguments.options);
   if (!report) {
     fmt::print(stderr, "weir model eval: {}\n", report.error().detail);
@@ -102,6 +102,28 @@ int evaluate(eval_arguments arguments) {
     print_text(*report, arguments);
   }
   return report->passed() ? k_ok : k_failed;
+}
+
+int evaluate(eval_arguments arguments) {
+  auto& options = arguments.options;
+  options.backend = *engine::backend_kind_of(arguments.backend);
+  options.weights = *engine::weight_format_of(arguments.weights);
+  options.activations = *engine::activation_format_of(arguments.activations);
+  const auto as = [&arguments](const engine::ranks_config& place) -> const eval_arguments& {
+    arguments.options.ranks = place;
+    return arguments;
+  };
+  const auto check = [&options](const engine::ranks_config& place) -> engine::result<void> {
+    const auto model = engine::model::load_model_config(options.model_dir);
+    if (!model) return std::unexpected(model.error());
+    return engine::parallel::check_shard(*model, options.weights, engine::parallel::shard::of(place));
+  };
+  return run_ranks(
+      arguments.ranks,
+      {.name = "model eval",
+       .check = check,
+       .lead = [&](const auto& place) { return evaluate_as_leader(as(place)); },
+       .follow = [&](const auto& place) { return engine::eval::follow_evaluation(as(place).options); }});
 }
 
 }  // namespace
@@ -156,6 +178,7 @@ void add_model(CLI::App& app, command& chosen) {
                    "Largest absolute error that passes; default: 2e-6 for reference, 1e-4 for cpu, 5e-4 for "
                    "cpu where residual blocks or narrow experts amplify what float32 rounds")
       ->check(finite_range(0, 1e6));
+  add_ranks_options(*eval, arguments->ranks);
   eval->add_flag("--json", arguments->json, "One JSON object instead of text");
   eval->footer(
       "Exit code 1 when an error is over the tolerance or a token differs, 2 where the cases hold nothing to "

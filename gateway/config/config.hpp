@@ -108,6 +108,11 @@ struct engine_target_config {
   bool prefix_cache = true;
   std::int64_t unit_tokens = 64;    // a prefix is reused up to a multiple of this
   std::int64_t spacing_tokens = 0;  // 0, or a checkpoint every so many tokens: a multiple of unit_tokens
+  // Of `weir engine` alone, no file has them: this process's place among those that compute the model.
+  int rank = 0;
+  int ranks = 1;
+  std::uint16_t master_port = 0;
+  std::string split = "tensor";  // tensor | expert
 
   friend bool operator==(const engine_target_config&, const engine_target_config&) = default;
 };

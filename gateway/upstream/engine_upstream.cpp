@@ -138,7 +138,7 @@ class embedded final : public engine_upstream {
     return {.name = name_,
             .kind = policy::target_kind::engine,
             .context_tokens = engine_->info().context_tokens,
-            .ready = !stopped_,
+            .ready = !stopped_ && engine_->serves(),
             .endpoints = policy::set_of(policy::endpoint::chat) |
                          policy::set_of(policy::endpoint::completions) |
                          policy::set_of(policy::endpoint::responses),
@@ -149,6 +149,7 @@ class embedded final : public engine_upstream {
   engine::monitor::engine_activity activity() const override { return engine_->activity(); }
   const engine::model_info& model() const noexcept override { return engine_->info(); }
   const text_tools& tools() const noexcept override { return tools_; }
+  std::string fault() const override { return engine_->fault(); }
   void stop() noexcept override {
     stopped_ = true;
     engine_->stop();

@@ -27,6 +27,9 @@ class engine_upstream : public upstream {
   virtual const engine::model_info& model() const noexcept = 0;
   virtual const text_tools& tools() const noexcept = 0;
 
+  // Why it answers nothing any more; empty: it does.
+  virtual std::string fault() const = 0;
+
   // Refuses new requests and cancels running ones.
   virtual void stop() noexcept = 0;
 };
