@@ -63,7 +63,9 @@ upstream::engine_upstream_config to_engine_config(const config::target_config& t
   out.engine.ranks = {.rank = target.engine.rank,
                       .size = target.engine.ranks,
                       .master_port = target.engine.master_port,
-                      .split = *engine::split_kind_of(target.engine.split)};
+                      .split = *engine::split_kind_of(target.engine.split),
+                      .local_rank = target.engine.local_rank,
+                      .master_host = target.engine.master_host};
   out.engine.step_tokens_max = static_cast<std::int32_t>(target.engine.step_tokens);
   out.engine.prefix_cache.enabled = target.engine.prefix_cache;
   out.engine.prefix_cache.unit_tokens = static_cast<std::int32_t>(target.engine.unit_tokens);

@@ -108,6 +108,8 @@ std::string take_key(const std::filesystem::path& file, config::auth_config& out
 config::target_config& take_place(config::target_config& target, const engine::ranks_config& place) {
   target.engine.rank = place.rank;
   target.engine.ranks = place.size;
+  target.engine.local_rank = place.local_rank;
+  target.engine.master_host = place.master_host;
   target.engine.master_port = place.master_port;
   return target;
 }

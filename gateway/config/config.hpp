@@ -111,6 +111,8 @@ struct engine_target_config {
   // Of `weir engine` alone, no file has them: this process's place among those that compute the model.
   int rank = 0;
   int ranks = 1;
+  int local_rank = 0;
+  std::string master_host;
   std::uint16_t master_port = 0;
   std::string split = "tensor";  // tensor | expert
 
