@@ -5,6 +5,7 @@
 #include <new>
 #include <numeric>
 #include <random>
+#include <stdexcept>
 #include <thread>
 #include <utility>
 
@@ -69,10 +70,6 @@ result<void> check(const engine_config& config) {
   if (outside(ranks.size, 1, parallel::k_ranks_max) || outside(ranks.rank, 0, ranks.size - 1)) {
     return bad("there may be from 1 to " + std::to_string(parallel::k_ranks_max) + " ranks, counted from 0");
   }
-  if (ranks.size > 1 && config.backend == backend_kind::cuda) {
-    return fail(errc::unsupported,
-                "ranks compute on the CPU in this version: name --backend cpu or reference");
-  }
   return {};
 }
 
@@ -88,8 +85,7 @@ engine_config with_defaults(const engine_config& wanted, backend_kind backend) {
 // Checked, with what was left open decided for this machine.
 result<engine_config> settle(const engine_config& wanted) {
   if (auto checked = check(wanted); !checked) return std::unexpected(checked.error());
-  const bool on_host = wanted.ranks.size > 1 && wanted.backend == backend_kind::automatic;
-  const auto backend = runner::resolve(on_host ? backend_kind::cpu : wanted.backend);
+  const auto backend = runner::resolve(wanted.backend);
   if (!backend) return std::unexpected(backend.error());
   return with_defaults(wanted, *backend);
 }
@@ -235,6 +231,8 @@ result<std::unique_ptr<runner::model_runner>> make_runner(const engine_config& c
   } catch (const std::bad_alloc&) {
     return fail(errc::io, "not enough memory for kv_bytes, " +
                               std::to_string(pool.slabs * pool.layout.slab_bytes()) + " bytes");
+  } catch (const std::runtime_error& fault) {
+    return fail(errc::io, fault.what());
   }
 }
 

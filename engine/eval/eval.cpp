@@ -6,6 +6,7 @@
 #include <memory>
 #include <numeric>
 #include <span>
+#include <stdexcept>
 
 #include "engine/eval/golden.hpp"
 #include "engine/parallel/follower.hpp"
@@ -65,6 +66,7 @@ std::unique_ptr<runner::model_runner> make_runner(const prepared& with) {
   config.page_tokens = with.options.page_tokens;
   config.ranks = with.ranks.get();
   config.part = parallel::shard::of(with.options.ranks);
+  config.device = with.options.ranks.local_rank;
   config.latent_norm_eps = with.options.latent_norm_eps;
   config.l2_norm_eps = with.options.l2_norm_eps;
   return runner::make_runner(with.model, config);
@@ -212,8 +214,7 @@ result<void> check(const eval_options& options) {
 // Everything that this rank needs, and the others joined.
 result<prepared> prepare(const eval_options& wanted) {
   if (auto checked = check(wanted); !checked) return std::unexpected(checked.error());
-  const bool on_host = wanted.ranks.size > 1 && wanted.backend == backend_kind::automatic;
-  const auto backend = runner::resolve(on_host ? backend_kind::cpu : wanted.backend);
+  const auto backend = runner::resolve(wanted.backend);
   if (!backend) return std::unexpected(backend.error());
   prepared out;
   out.options = wanted;
@@ -226,6 +227,8 @@ result<prepared> prepare(const eval_options& wanted) {
   auto cases = read_golden(wanted.cases, out.model->config);
   if (!cases) return std::unexpected(cases.error());
   out.cases = std::move(*cases);
+  const auto first = static_cast<std::size_t>(wanted.cases_max);
+  if (first > 0 && out.cases.size() > first) out.cases.resize(first);
   std::size_t longest = 1;
   for (const golden_case& golden : out.cases)
     longest = std::max(longest, golden.prompt.size() + golden.greedy.size());
@@ -282,13 +285,17 @@ result<eval_report> evaluate(const eval_options& wanted) {
                                        ": nothing to compare: no case has logits, argmax, next_logprob, "
                                        "kda_state or greedy");
   }
-  auto runs = make_runner(*with);
-  if (with->ranks) runs = parallel::make_leader(std::move(with->ranks), std::move(runs), wanted.page_tokens);
-  session run(*with, std::move(runs));
   try {
+    auto runs = make_runner(*with);
+    if (with->ranks) {
+      runs = parallel::make_leader(std::move(with->ranks), std::move(runs), wanted.page_tokens);
+    }
+    session run(*with, std::move(runs));
     return run_cases(run, *with);
   } catch (const parallel::rank_lost& lost) {
     return fail(errc::lost, lost.what());
+  } catch (const std::runtime_error& fault) {
+    return fail(errc::io, fault.what());
   }
 }
 
@@ -302,7 +309,11 @@ result<void> follow_evaluation(const eval_options& wanted) {
   limits.page_tokens = wanted.page_tokens;
   limits.context_tokens = with->page_count * wanted.page_tokens;
   limits.rows_max = wanted.chunk_tokens;
-  return parallel::follow(*with->ranks, *make_runner(*with), limits);
+  try {
+    return parallel::follow(*with->ranks, *make_runner(*with), limits);
+  } catch (const std::runtime_error& fault) {
+    return fail(errc::io, fault.what());
+  }
 }
 
 }  // namespace weir::engine::eval

@@ -23,6 +23,7 @@ struct eval_options {
   // Absolute; a token may differ where the margin between candidates is below twice this. Nothing:
   // default_tolerance().
   std::optional<double> tolerance;
+  std::int32_t cases_max = 0;       // the first so many of them alone; 0: all
   std::int32_t chunk_tokens = 512;  // prompts run in chunks of this many tokens
   std::int32_t page_tokens = 64;
   ranks_config ranks;  // of which this is rank 0

@@ -179,6 +179,8 @@ void add_model(CLI::App& app, command& chosen) {
                    "cpu where residual blocks or narrow experts amplify what float32 rounds")
       ->check(finite_range(0, 1e6));
   add_ranks_options(*eval, arguments->ranks);
+  eval->add_option("--first", options.cases_max, "Only so many cases, from the first; default: all")
+      ->check(CLI::Range(1, 1 << 20));
   eval->add_flag("--json", arguments->json, "One JSON object instead of text");
   eval->footer(
       "Exit code 1 when an error is over the tolerance or a token differs, 2 where the cases hold nothing to "

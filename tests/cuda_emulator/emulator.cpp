@@ -8,6 +8,7 @@
 #include <vector>
 
 #if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #endif
 
@@ -122,6 +123,10 @@ void start(std::size_t which, dim3 block) {
   f.exchanges = 0;
   f.copies.clear();
   f.groups = 0;
+#if defined(__SANITIZE_ADDRESS__)
+  // The last frame of the thread that had this stack before never returned.
+  __asan_unpoison_memory_region(f.stack.get(), k_stack_bytes);
+#endif
   f.context.prepare(f.stack.get(), k_stack_bytes, enter);
 }
 

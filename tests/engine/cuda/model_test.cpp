@@ -64,6 +64,9 @@ TEST_CASE("checkpoints agree with their goldens on CUDA's kernels", "[cuda]") {
     options.tolerance = r.tolerance;
     options.chunk_tokens = 48;
     options.page_tokens = 16;
+#if defined(__SANITIZE_ADDRESS__)
+    options.cases_max = 1;  // some twenty times slower
+#endif
     const auto report = engine::eval::evaluate(options);
     REQUIRE(report);
     INFO("logits " << report->worst.logits << ", states " << report->worst.kda_state);

@@ -45,5 +45,7 @@ TEST_CASE("Kimi-Linear's fixture divided among devices gives one device's logits
 
 TEST_CASE("Kimi K3's fixture divided among devices gives one device's logits", "[cuda]") {
   check_devices("tests/data/kimi-k3-a", 2, split_kind::tensor, 5e-4);
+#if !defined(__SANITIZE_ADDRESS__)
   check_devices("tests/data/kimi-k3-a", 4, split_kind::expert, 5e-4);
+#endif
 }
