@@ -29,7 +29,7 @@ setup-test:
 	@.ci/setup test
 
 build: setup
-	@cmake --preset $(PRESET) -DWEIR_TESTS=OFF
+	@cmake --preset $(PRESET) -DWEIR_TESTS=OFF $(if $(filter cuda,$(PRESET)),-DCMAKE_CUDA_ARCHITECTURES=native)
 	@cmake --build --preset $(PRESET) -j $(JOBS)
 
 run: build

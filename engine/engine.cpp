@@ -292,6 +292,8 @@ result<model_info> describe(const engine_config& config, const runner::loaded_mo
   model_info info;
   info.architecture = loaded.config.architecture;
   info.backend = config.backend;
+  info.activations = *config.activations;
+  info.ranks = config.ranks.size;
   if (config.backend == backend_kind::cuda) {
     const auto facts = runner::cuda_backend()->facts(config.device);
     if (!facts) return std::unexpected(facts.error());

@@ -69,6 +69,8 @@ struct model_info {
   std::string architecture;
   backend_kind backend = backend_kind::cpu;  // that computes
   std::string device;                        // its name; empty: the host
+  activation_format activations = activation_format::float32;
+  std::int32_t ranks = 1;
   std::int32_t vocab_size = 0;
   std::int32_t context_tokens = 0;  // model_max_length, capped by what kv_bytes can hold
   std::int32_t eos_token = -1;

@@ -70,8 +70,10 @@ void print_banner(const snapshot& snap, const std::string& api_url, const std::s
   fmt::print("weir {}\nlistening on {}\nadmin on {}\nmodels: {}\n", k_version, api_url, admin_url, models);
   for (const auto& [name, engine] : snap.engines) {
     const engine::model_info& of = engine.target->model();
-    fmt::print("engine of '{}': backend {}{}\n", name, engine::to_text(of.backend),
-               of.device.empty() ? "" : " on " + of.device);
+    const bool narrow = of.activations == engine::activation_format::narrow;
+    fmt::print("engine of '{}': backend {}{}, {} activations{}\n", name, engine::to_text(of.backend),
+               of.device.empty() ? "" : " on " + of.device, narrow ? "narrow" : "float32",
+               of.ranks > 1 ? fmt::format(", {} ranks", of.ranks) : "");
   }
   if (snap.events) {
     fmt::print("KV events at {}, replayed at {}\n", snap.events->endpoint(), snap.events->replay_endpoint());

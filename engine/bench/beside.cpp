@@ -84,6 +84,7 @@ gap_summary summarize(const std::vector<std::shared_ptr<token_times>>& all, cloc
 result<double> first_token(engine& on, generate_request request) {
   const auto sink = std::make_shared<token_times>(1);
   const auto begun = clock::now();
+  request.sampling.logit_bias = {{on.info().eos_token, -100.0F}};  // it is to have a first token
   if (const auto id = on.submit(std::move(request), sink); !id) return std::unexpected(id.error());
   if (!sink->wait_tokens(1)) return fail(errc::stopped, "the prompt failed");
   return std::chrono::duration<double>(sink->times().front() - begun).count();

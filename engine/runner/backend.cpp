@@ -23,8 +23,12 @@ result<backend_kind> resolve(backend_kind wanted) {
   const device_backend* const cuda = cuda_backend();
   if (cuda != nullptr && cuda->count() > 0) return backend_kind::cuda;
   if (wanted == backend_kind::automatic) return backend_kind::cpu;
-  return fail(errc::unsupported, cuda == nullptr ? "backend cuda: this program was built without CUDA"
-                                                 : "backend cuda: the driver reports no device");
+  return fail(
+      errc::unsupported,
+      cuda == nullptr
+          ? "backend cuda: this program was built without CUDA (cmake --preset cuda, or make run where "
+            "there is a GPU and nvcc)"
+          : "backend cuda: the driver reports no device");
 }
 
 }  // namespace weir::engine::runner

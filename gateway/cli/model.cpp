@@ -85,8 +85,10 @@ void print_text(const eval_report& report, const eval_arguments& arguments) {
   const char* const whose = arguments.options.tolerance ? "" : ", the default of this backend and model";
   fmt::print("{} (tolerance {}{})\n", report.passed() ? "within tolerance" : "OVER TOLERANCE",
              report.tolerance, whose);
-  if (!report.passed() && arguments.options.weights != engine::weight_format::stored) {
-    fmt::print("Narrowed weights move logits by tenths: say with --tolerance how far is far enough.\n");
+  const bool narrow = arguments.options.activations == engine::activation_format::narrow;
+  if (!report.passed() && (narrow || arguments.options.weights != engine::weight_format::stored)) {
+    fmt::print(
+        "Fewer bits move logits by hundredths to tenths: say with --tolerance how far is far enough.\n");
   }
 }
 
@@ -132,7 +134,7 @@ void add_backend_option(CLI::App& app, std::string& backend) {
   app.add_option(
          "--backend", backend,
          "cpu (vectorised float32), cuda (an NVIDIA device), reference (scalar double), or auto: cuda "
-         "where there is a device, else cpu")
+         "where there is a device and this program was built for it, else cpu")
       ->check(CLI::IsMember(
           std::vector<std::string>(std::begin(engine::k_backend_names), std::end(engine::k_backend_names))))
       ->capture_default_str();
@@ -150,8 +152,8 @@ void add_activations_option(CLI::App& app, std::string& activations) {
   if (activations == "auto") formats.insert(formats.begin(), activations);
   app.add_option(
          "--activations", activations,
-         "Of matrix products: float32, or narrow: rounded to the weights' precision, faster; auto: narrow on "
-         "cuda")
+         std::string("Of matrix products: float32, or narrow: rounded to the weights' precision, faster") +
+             (activations == "auto" ? "; auto: narrow on cuda, else float32" : ""))
       ->check(CLI::IsMember(formats))
       ->capture_default_str();
 }

@@ -37,6 +37,7 @@ struct plan_arguments {
   std::string state = "f32";
   std::int64_t context_tokens = 0;  // 0: k_context_unasked, or the model's where that is less
   bool json = false;
+  bool is_assumed = false;  // the memory
 };
 
 std::int64_t memory_of_this_machine() {
@@ -104,7 +105,10 @@ int make(plan_arguments arguments) {
     return k_failed;
   }
   auto& request = arguments.request;
-  if (request.memory_bytes == 0) request.memory_bytes = memory_of_this_machine();
+  if (request.memory_bytes == 0) {
+    request.memory_bytes = memory_of_this_machine();
+    arguments.is_assumed = request.memory_bytes == k_memory_unasked;
+  }
   request.weights = *engine::weight_format_of(arguments.weights);
   request.formats.latent = arguments.latent == "fp8" ? 1 : arguments.latent == "bf16" ? 2 : 4;
   request.formats.state = arguments.state == "bf16" ? 2 : 4;
@@ -119,6 +123,8 @@ int make(plan_arguments arguments) {
   if (arguments.json) {
     print_json(*made);
   } else {
+    if (arguments.is_assumed)
+      fmt::print("80 GB a GPU is assumed: no --memory was given, and there is no GPU here\n");
     print_text(*config, arguments, *made);
   }
   return made->fits() ? k_ok : k_failed;
