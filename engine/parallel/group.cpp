@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdio>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "engine/parallel/shm_communicator.hpp"
@@ -39,6 +40,11 @@ std::uint64_t digest_of(const std::string& text) {
   return out;
 }
 
+std::function<void()>& the_hook() {
+  static std::function<void()> out;
+  return out;
+}
+
 result<std::unique_ptr<communicator>> meet(const ranks_config& place) {
   if (!place.master_host.empty()) {
     tcp_options options;
@@ -63,6 +69,7 @@ result<std::unique_ptr<communicator>> join_group(const ranks_config& place, cons
   if (place.size == 1) return nullptr;
   auto joined = meet(place);
   if (!joined) return joined;
+  if (auto& call = the_hook()) std::exchange(call, nullptr)();
   const std::uint64_t mine = digest_of(settings);
   std::vector<std::uint64_t> all(static_cast<std::size_t>(place.size));
   try {
@@ -80,6 +87,10 @@ result<std::unique_ptr<communicator>> join_group(const ranks_config& place, cons
                                             : std::string("all must be started alike")));
   }
   return joined;
+}
+
+void when_met(std::function<void()> call) {
+  the_hook() = std::move(call);
 }
 
 result<void> wait_for_all(communicator& ranks) {

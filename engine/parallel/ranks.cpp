@@ -30,6 +30,7 @@ constexpr launcher k_launchers[] = {
 };
 
 constexpr std::size_t k_host_bytes_max = 253;  // of a name in DNS
+constexpr std::uint16_t k_port_max = 65535;
 constexpr std::int64_t k_world_max = 1 << 20;  // of any launcher; what may run here is less
 
 struct place {
@@ -138,7 +139,7 @@ result<ranks_config> find_world(const environment& variables) {
   }
   const auto where = read_spread(variables, at);
   if (!where) return std::unexpected(where.error());
-  const auto port = read(variables, "MASTER_PORT", 1, 65535);
+  const auto port = read(variables, "MASTER_PORT", 1, k_port_max);
   if (!port) return std::unexpected(port.error());
   ranks_config out{static_cast<int>(at.rank), static_cast<int>(at.size),
                    static_cast<std::uint16_t>(port->value_or(k_default_master_port))};
@@ -151,6 +152,9 @@ result<ranks_config> find_world(const environment& variables) {
                     " ranks are on several machines: MASTER_ADDR must name the one of rank 0");
   }
   out.master_host = *host;
+  // torchrun's own store may be at that port.
+  const bool is_taken = variables("TORCHELASTIC_USE_AGENT_STORE").value_or("") == "True";
+  if (is_taken && out.master_port < k_port_max) ++out.master_port;
   return out;
 }
 

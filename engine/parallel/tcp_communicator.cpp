@@ -138,7 +138,7 @@ void tcp_communicator::hear_loss(int peer, const frame_head& head) {
       link(peer).receive(std::as_writable_bytes(std::span(why)), link_clock::now() + std::chrono::seconds(1));
   const bool known = head.amount < static_cast<std::uint64_t>(size_);
   if (fault || !known) lose(peer, to_text(link_fault::garbled));
-  lose(static_cast<int>(head.amount), std::move(why));
+  lose(static_cast<int>(head.amount), readable(std::move(why)));
 }
 
 void tcp_communicator::send(int peer, frame_head head, std::span<const std::byte> body) {

@@ -13,7 +13,8 @@ namespace {
 enum kind : std::uint32_t { k_hello = 1, k_welcome, k_refused };
 
 constexpr std::size_t k_text_max = 256;
-constexpr std::chrono::seconds k_hello_timeout{5};  // of who connected and says nothing
+constexpr std::chrono::milliseconds k_look_interval{500};  // at those that have come
+constexpr std::chrono::seconds k_hello_timeout{1};  // of who connected and says nothing: others wait for it
 
 struct hello {
   std::int32_t rank = 0;
@@ -67,7 +68,12 @@ result<std::vector<tcp_link>> gather(const tcp_options& options) {
     return std::find_if(there.begin() + 1, there.end(), [](const auto& link) { return !link; });
   };
   while (missing() != there.end()) {
-    auto link = gate->accept(by);
+    for (auto& link : there) {
+      if (link && link->has_ended()) link.reset();  // it may be started again
+    }
+    std::optional<tcp_link> link;
+    if (link_clock::now() < by) link = gate->accept(std::min(by, link_clock::now() + k_look_interval));
+    if (!link && link_clock::now() < by) continue;
     if (!link) {
       return fail(errc::io, "rank " + std::to_string(missing() - there.begin()) + " did not come to " +
                                 options.host + ":" + std::to_string(gate->port()) + " in time");
@@ -100,7 +106,7 @@ result<std::vector<tcp_link>> come(const tcp_options& options) {
   if (head.kind == k_refused) {
     std::string why(std::min<std::uint64_t>(head.bytes, k_text_max), ' ');
     static_cast<void>(link->receive(std::as_writable_bytes(std::span(why)), by));
-    return fail(errc::bad_request, why);
+    return fail(errc::bad_request, readable(std::move(why)));
   }
   if (head.kind != k_welcome) return fail(errc::io, options.host + ": this is not rank 0 of a model");
   std::vector<tcp_link> out;

@@ -159,6 +159,12 @@ bool tcp_link::has_ended() const noexcept {
   return got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR);
 }
 
+std::string readable(std::string text) {
+  std::ranges::replace_if(
+      text, [](char c) { return c < ' ' || c > '~'; }, '?');
+  return text;
+}
+
 tcp_gate::~tcp_gate() {
   if (fd_ >= 0) ::close(fd_);
 }

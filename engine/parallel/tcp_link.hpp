@@ -56,6 +56,9 @@ class tcp_link final {
   int fd_;
 };
 
+// Text of the other end as one may show it: printable ASCII.
+std::string readable(std::string text);
+
 // Waits for connections on one address.
 class tcp_gate final {
  public:

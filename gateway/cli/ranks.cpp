@@ -6,18 +6,21 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <fstream>
 #include <iterator>
+#include <optional>
 #include <random>
 #include <system_error>
 #include <thread>
 #include <vector>
 
 #include "engine/parallel/communicator.hpp"
+#include "engine/parallel/group.hpp"
 #include "engine/parallel/ranks.hpp"
 #include "gateway/cli/commands.hpp"
 #include "gateway/config/environment.hpp"
@@ -95,6 +98,8 @@ class followers final {
   followers(const followers&) = delete;
   followers& operator=(const followers&) = delete;
 
+  const std::vector<pid_t>& pids() const noexcept { return pids_; }
+
   // Rank 0 ended before it told them anything.
   void end() noexcept {
     for (const pid_t pid : pids_) ::kill(pid, SIGKILL);
@@ -116,6 +121,39 @@ class followers final {
   }
 
   std::vector<pid_t> pids_;
+};
+
+// Until all ranks have come together: ends the process when one that was started here has ended, and leaves
+// signals to end it as they do by default, whatever other threads do with them.
+class meeting_watch final {
+ public:
+  explicit meeting_watch(const ranked_command& of, std::vector<pid_t> pids)
+      : thread_([this, name = std::string(of.name), all = std::move(pids)] { watch(name, all); }) {}
+  ~meeting_watch() { over(); }
+  meeting_watch(const meeting_watch&) = delete;
+  meeting_watch& operator=(const meeting_watch&) = delete;
+
+  void over() {
+    over_ = true;
+    if (thread_.joinable()) thread_.join();
+  }
+
+ private:
+  void watch(const std::string& name, const std::vector<pid_t>& pids) const {
+    for (; !over_; std::this_thread::sleep_for(std::chrono::milliseconds(20))) {
+      for (std::size_t i = 0; i < pids.size(); ++i) {
+        int status = 0;
+        if (::waitpid(pids[i], &status, WNOHANG) != pids[i] || over_) continue;
+        fmt::print(stderr, "weir {}: rank {} ended before all had come together ({} {})\n", name, i + 1,
+                   WIFSIGNALED(status) ? "signal" : "exit code",
+                   WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+        ::_exit(k_failed);  // the others end with this process
+      }
+    }
+  }
+
+  std::atomic<bool> over_{false};
+  std::thread thread_;
 };
 
 // A name under which no ranks meet now: 16 random bits, beyond what systems use.
@@ -141,7 +179,9 @@ int refuse(const ranked_command& of, const engine::error& why) {
 
 // Signals for all are meant for rank 0, which tells when it is over.
 int follow(const ranked_command& of, const ranks_config& place) {
-  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) std::signal(signal, SIG_IGN);
+  engine::parallel::when_met([] {
+    for (const int signal : {SIGTERM, SIGINT, SIGHUP}) std::signal(signal, SIG_IGN);
+  });
   const auto followed = of.follow(place);
   if (followed) return k_ok;
   fmt::print(stderr, "weir {}: rank {}: {}\n", of.name, place.rank, followed.error().detail);
@@ -182,10 +222,13 @@ int run_ranks(const ranks_options& options, const ranked_command& of) {
   if (place.size == 1) return of.lead(place);
   if (place.rank > 0) return follow(of, place);
   if (const auto good = of.check(place); !good) return refuse(of, good.error());
-  if (launched) return of.lead(place);
-  followers others(place);
+  std::optional<followers> others;
+  if (!launched) others.emplace(place);
+  meeting_watch watch(of, others ? others->pids() : std::vector<pid_t>{});
+  engine::parallel::when_met([&watch] { watch.over(); });
   const int code = of.lead(place);
-  if (code != k_ok) others.end();
+  watch.over();
+  if (code != k_ok && others) others->end();
   return code;
 }
 

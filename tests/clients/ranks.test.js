@@ -133,6 +133,22 @@ describe('ranks', {timeout: 240_000}, () => {
     assert.equal(await ended, 0);
   });
 
+  test('a rank that dies before all have come together ends the others at once', async () => {
+    const model = new URL('../../configs/models/weir-tiny', import.meta.url).pathname;
+    const args = ['engine', '--ranks', '2', '--model', model, '--listen', '127.0.0.1:0'];
+    const child = spawn(process.env.WEIR_BIN, args, {stdio: ['ignore', 'ignore', 'pipe']});
+    let errors = '';
+    child.stderr.on('data', (bytes) => (errors += bytes));
+    const ended = new Promise((resolve) => child.on('close', (code, signal) => resolve(signal ?? code)));
+    let others = [];
+    await eventually('a rank started', () => (others = followersOf({child})).length > 0);
+    process.kill(others[0], 'SIGKILL');
+    assert.equal(await ended, 1);
+    // Or they had come together by then.
+    assert.match(errors, /rank 1 ended before all had come together \(signal 9\)|lost rank 1/);
+    await gone(others);
+  });
+
   test('what cannot be is refused before anything is loaded', () => {
     const refusal = (args, env = {}) => {
       const {status, stderr} = spawnSync(process.env.WEIR_BIN, ['engine', ...args], {

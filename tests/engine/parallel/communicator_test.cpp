@@ -193,3 +193,47 @@ TEST_CASE("what a killed run left behind is not joined", "[parallel]") {
   CHECK(processes.wait() == std::vector<int>{0, 0});
   CHECK(::access(path.c_str(), F_OK) != 0);
 }
+
+TEST_CASE("callers that say nothing, or something else, keep rank 0 no longer than its deadline",
+          "[parallel]") {
+  using clock = std::chrono::steady_clock;
+  const std::uint16_t port = free_port();
+  rank_processes processes;
+  processes.start([port] {
+    parallel::tcp_options options{.rank = 0, .size = 2, .port = port, .build = "test"};
+    options.join_timeout = std::chrono::seconds(2);
+    const auto begun = clock::now();
+    const auto joined = parallel::join_by_tcp(options);
+    expect(!joined, "joined with nobody");
+    expect(joined.error().detail.find("rank 1 did not come") != std::string::npos, joined.error().detail);
+    expect(clock::now() - begun < std::chrono::seconds(20), "beyond the deadline");
+  });
+  std::vector<parallel::tcp_link> callers;
+  for (int i = 0; i < 40; ++i) {
+    auto link = parallel::tcp_link::dial("127.0.0.1", port, clock::now() + std::chrono::seconds(20));
+    if (!link) break;  // it is over
+    const std::string other = "GET / HTTP/1.1\r\n\r\n";
+    if (i % 2 == 0) static_cast<void>(link->send({.kind = 1}, std::as_bytes(std::span(other)), clock::now()));
+    callers.push_back(std::move(*link));
+  }
+  CHECK(processes.wait() == std::vector<int>{0});
+}
+
+TEST_CASE("a rank that ends before all have come may be started again", "[parallel]") {
+  const std::uint16_t port = free_port();
+  const auto join = [port](int rank) {
+    parallel::tcp_options options{.rank = rank, .size = 3, .port = port, .build = "test"};
+    options.join_timeout = std::chrono::seconds(30);
+    return parallel::join_by_tcp(options);
+  };
+  rank_processes processes;
+  processes.start([&join] { expect(join(0).has_value(), "rank 0"); });
+  processes.start([&join] { static_cast<void>(join(1)); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  processes.signal(1, SIGKILL);
+  CHECK(processes.wait_for(1) == -SIGKILL);
+  std::this_thread::sleep_for(std::chrono::milliseconds(1200));
+  processes.start([&join] { expect(join(1).has_value(), "rank 1, again"); });
+  processes.start([&join] { expect(join(2).has_value(), "rank 2"); });
+  for (const std::size_t one : {0, 2, 3}) CHECK(processes.wait_for(one) == 0);
+}

@@ -160,6 +160,12 @@ TEST_CASE("ranks of several machines meet where they are told", "[ranks]") {
     CHECK(found->master_host == "node-a.example");
     CHECK(found->master_port == 4711);
   }
+  // torchrun's own store holds the port that it names.
+  variables torchrun = cases[0];
+  torchrun["MASTER_ADDR"] = "node-a.example";
+  torchrun["MASTER_PORT"] = "4711";
+  torchrun["TORCHELASTIC_USE_AGENT_STORE"] = "True";
+  CHECK(world_of(torchrun)->master_port == 4712);
   // Rank 0 of two machines looks like rank 0 of one, but for where it is to meet the others.
   const variables first{{"RANK", "0"}, {"WORLD_SIZE", "4"}, {"MASTER_ADDR", "10.0.0.7"}};
   CHECK(world_of(first)->master_host == "10.0.0.7");
