@@ -98,12 +98,27 @@ void cuda_device::release(std::byte* memory) noexcept {
   cudaFree(memory);
 }
 
+// The runtime's own waiting cannot be interrupted, so it comes behind this.
+template <class Query>
+void cuda_device::look_until(Query&& is_done) {
+  using clock = std::chrono::steady_clock;
+  if (!look_) return;
+  const auto begun = clock::now();
+  for (auto looked = begun; is_done() == cudaErrorNotReady;) {
+    const auto now = clock::now();
+    if (now - looked < k_look_interval) continue;
+    look_(now - begun);
+    looked = now;
+  }
+}
+
 void cuda_device::upload(void* to, const void* from, std::size_t bytes) {
   use();
   for (std::size_t at = 0; at < bytes; at += k_staging_bytes) {
     const std::size_t here = std::min(k_staging_bytes, bytes - at);
     staging& s = staging_[next_];
     next_ = (next_ + 1) % staging_.size();
+    look_until([&s] { return cudaEventQuery(s.done); });
     check(cudaEventSynchronize(s.done), "cudaEventSynchronize");
     std::memcpy(s.memory, static_cast<const std::byte*>(from) + at, here);
     check(cudaMemcpyAsync(static_cast<std::byte*>(to) + at, s.memory, here, cudaMemcpyHostToDevice, stream_),
@@ -135,16 +150,7 @@ void cuda_device::copy(void* to, const void* from, std::size_t bytes) {
 
 void cuda_device::wait() {
   use();
-  if (look_) {
-    auto asked = std::chrono::steady_clock::now();
-    cudaError_t code = cudaStreamQuery(stream_);
-    for (; code == cudaErrorNotReady; code = cudaStreamQuery(stream_)) {
-      if (std::chrono::steady_clock::now() - asked < k_look_interval) continue;
-      look_();
-      asked = std::chrono::steady_clock::now();
-    }
-    check(code, "cudaStreamQuery");
-  }
+  look_until([this] { return cudaStreamQuery(stream_); });
   check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
   check(cudaGetLastError(), "a kernel's launch");
 }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -46,9 +47,10 @@ class cuda_device final : public runner::device {
   cudaStream_t stream() const noexcept { return stream_; }
   // Makes it the calling thread's current device: the runtime keeps that by thread.
   void use() const;
-  // Called now and then while work is waited for that may never end; what it throws ends the wait. May be
-  // empty.
-  void watch(std::function<void()> look) { look_ = std::move(look); }
+  // Called now and then, with how long it is by then, while work is waited for that may never end; what it
+  // throws ends the wait. May be empty.
+  using watcher = std::function<void(std::chrono::steady_clock::duration waited)>;
+  void watch(watcher look) { look_ = std::move(look); }
 
  private:
   // Pinned, reused in turn; free once its event has passed.
@@ -57,6 +59,8 @@ class cuda_device final : public runner::device {
     cudaEvent_t done = nullptr;
   };
 
+  template <class Query>
+  void look_until(Query&& is_done);
   void free_all() noexcept;
 
   int index_;
@@ -64,7 +68,7 @@ class cuda_device final : public runner::device {
   std::array<staging, 2> staging_{};
   std::size_t next_ = 0;
   std::uint64_t allocations_ = 0;
-  std::function<void()> look_;
+  watcher look_;
 };
 
 }  // namespace weir::engine::cuda

@@ -1,11 +1,10 @@
 #include "engine/cuda/nccl_communicator.hpp"
 
-#include <array>
 #include <chrono>
 #include <cstring>
-#include <numeric>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <nccl.h>
@@ -16,15 +15,13 @@ namespace weir::engine::cuda {
 
 namespace {
 
-using clock = std::chrono::steady_clock;
-
 constexpr std::chrono::seconds k_step_timeout{60};
 
 class nccl_communicator final : public parallel::communicator {
  public:
   nccl_communicator(parallel::communicator& host, cuda_device& where, ncclComm_t ring)
       : host_(host), device_(where), stream_(where.stream()), ring_(ring) {
-    device_.watch([this] { look(); });
+    device_.watch([this](auto waited) { look(waited); });
   }
   ~nccl_communicator() override {
     device_.watch(nullptr);
@@ -54,13 +51,10 @@ class nccl_communicator final : public parallel::communicator {
 
  private:
   void reduce(void* values, std::size_t count, ncclDataType_t type) {
-    need(begin() ? ncclAllReduce(values, values, count, type, ncclSum, ring_, stream_) : ncclInvalidUsage);
+    need(ring_ == nullptr ? ncclInvalidUsage
+                          : ncclAllReduce(values, values, count, type, ncclSum, ring_, stream_));
   }
-  // A deadline for what is put on the stream from here on. False: NCCL's part was aborted.
-  bool begin() {
-    deadline_ = clock::now() + k_step_timeout;
-    return ring_ != nullptr;
-  }
+  void begin_group() { need(ring_ == nullptr ? ncclInvalidUsage : ncclGroupStart()); }
   void need(ncclResult_t code) {
     if (code == ncclSuccess) return;
     host_.check();
@@ -68,7 +62,7 @@ class nccl_communicator final : public parallel::communicator {
     abort();
     throw parallel::rank_lost(rank(), std::string("NCCL: ") + ncclGetErrorString(code));
   }
-  void look();
+  void look(std::chrono::steady_clock::duration waited);
   void abort() noexcept {
     if (ring_ != nullptr) ncclCommAbort(std::exchange(ring_, nullptr));
   }
@@ -76,12 +70,11 @@ class nccl_communicator final : public parallel::communicator {
   parallel::communicator& host_;
   cuda_device& device_;
   cudaStream_t stream_;
-  ncclComm_t ring_;
-  clock::time_point deadline_;
+  ncclComm_t ring_;  // null: aborted
 };
 
 // Called while the stream is waited for.
-void nccl_communicator::look() {
+void nccl_communicator::look(std::chrono::steady_clock::duration waited) {
   if (ring_ == nullptr) return;
   try {
     host_.check();
@@ -92,14 +85,14 @@ void nccl_communicator::look() {
   ncclResult_t state = ncclSuccess;
   need(ncclCommGetAsyncError(ring_, &state));
   need(state);
-  if (clock::now() < deadline_) return;
+  if (waited < k_step_timeout) return;
   host_.abandon();
   abort();
   throw parallel::rank_lost(rank(), "a step was not done in time");
 }
 
 void nccl_communicator::all_gather(const void* mine, void* all, std::span<const std::int64_t> bytes) {
-  need(begin() ? ncclGroupStart() : ncclInvalidUsage);
+  begin_group();
   const auto me = static_cast<std::size_t>(rank());
   auto* at = static_cast<std::byte*>(all);
   for (std::size_t peer = 0; peer < bytes.size(); ++peer) {
@@ -115,7 +108,7 @@ void nccl_communicator::all_gather(const void* mine, void* all, std::span<const 
 
 void nccl_communicator::all_to_all(const void* out, std::span<const std::int64_t> out_bytes, void* in,
                                    std::span<const std::int64_t> in_bytes) {
-  need(begin() ? ncclGroupStart() : ncclInvalidUsage);
+  begin_group();
   const auto* from = static_cast<const std::byte*>(out);
   auto* to = static_cast<std::byte*>(in);
   for (std::size_t peer = 0; peer < out_bytes.size(); ++peer) {

@@ -191,6 +191,10 @@ cudaError_t cudaEventSynchronize(cudaEvent_t) {
   return the_runtime().capturing != nullptr ? cudaErrorStreamCaptureUnsupported : cudaSuccess;
 }
 
+cudaError_t cudaEventQuery(cudaEvent_t) {
+  return cudaStreamQuery(nullptr);
+}
+
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
   auto& r = the_runtime();
   if (r.capturing != nullptr) return cudaErrorStreamCaptureUnsupported;

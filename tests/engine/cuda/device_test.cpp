@@ -1,5 +1,6 @@
 // The CUDA device and what goes onto it, against the emulated runtime.
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <filesystem>
 #include <memory>
 #include <new>
@@ -97,13 +98,20 @@ TEST_CASE("recorded work is done when it is replayed, on what memory holds then"
 TEST_CASE("whoever waits for the device may look around meanwhile", "[cuda]") {
   cuda::cuda_device device(0);
   int looks = 0;
-  device.watch([&looks] {
-    if (++looks == 3) throw std::runtime_error("enough");
+  std::chrono::steady_clock::duration waited{};
+  device.watch([&](auto since) {
+    CHECK(since > waited);
+    waited = since;
+    if (++looks % 3 == 0) throw std::runtime_error("enough");
   });
   CHECK_NOTHROW(device.wait());
   CHECK(looks == 0);
   cuda_emulator::set_stuck(true);
   CHECK_THROWS_WITH(device.wait(), "enough");
+  waited = {};
+  const std::uint32_t value = 1;
+  runner::scratch<std::uint32_t> to(device);
+  CHECK_THROWS_WITH(device.upload(to.need(1), &value, sizeof value), "enough");
   cuda_emulator::set_stuck(false);
   CHECK_NOTHROW(device.wait());
 }
