@@ -73,21 +73,22 @@ result<void> check(const engine_config& config) {
   return {};
 }
 
-engine_config with_defaults(const engine_config& wanted, backend_kind backend) {
-  engine_config out = wanted;
-  out.backend = backend;
-  out.activations = wanted.activations.value_or(backend == backend_kind::cuda ? activation_format::narrow
-                                                                              : activation_format::float32);
-  if (wanted.ranks.size > 1) out.device = wanted.ranks.local_rank;
-  return out;
-}
-
 // Checked, with what was left open decided for this machine.
 result<engine_config> settle(const engine_config& wanted) {
   if (auto checked = check(wanted); !checked) return std::unexpected(checked.error());
   const auto backend = runner::resolve(wanted.backend);
   if (!backend) return std::unexpected(backend.error());
-  return with_defaults(wanted, *backend);
+  engine_config out = wanted;
+  out.backend = *backend;
+  out.activations = wanted.activations.value_or(*backend == backend_kind::cuda ? activation_format::narrow
+                                                                               : activation_format::float32);
+  if (wanted.ranks.size > 1) out.device = wanted.ranks.local_rank;
+  return out;
+}
+
+runner::memory_layout layout_of(const engine_config& config, const model::model_config& model) {
+  const auto numbers = runner::numbers_of(config.backend, *config.activations);
+  return runner::layout_of(model, numbers, config.page_tokens);
 }
 
 // One state and one page at the least; as many slabs as kv_bytes pays for.
@@ -122,8 +123,7 @@ result<void> check_memory(const engine_config& config, const model::model_config
   if (memory_bytes == 0) return {};
   model::model_config model = parallel::config_of(whole, part);
   if (part.split == split_kind::expert) model.experts /= part.size;
-  const runner::memory_layout layout =
-      runner::layout_of(model, runner::numbers_of(config.backend, *config.activations), config.page_tokens);
+  const runner::memory_layout layout = layout_of(config, model);
   const std::int32_t scalar = config.backend == backend_kind::reference ? 8 : 4;
   const std::int64_t states = std::min(config.sequences_max * layout.slab_bytes(), config.kv_bytes);
   plan::memory_plan needs;
@@ -207,8 +207,7 @@ struct pool_plan {
 };
 
 result<pool_plan> plan_pool(const engine_config& config, const model::model_config& model) {
-  const auto numbers = runner::numbers_of(config.backend, *config.activations);
-  const runner::memory_layout layout = runner::layout_of(model, numbers, config.page_tokens);
+  const runner::memory_layout layout = layout_of(config, model);
   const auto slabs = count_slabs(config, layout);
   if (!slabs) return std::unexpected(slabs.error());
   return pool_plan{layout, *slabs};

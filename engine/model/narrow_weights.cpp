@@ -110,10 +110,6 @@ std::vector<matrix*> candidates(model_weights& weights, weight_format format) {
   return out;
 }
 
-std::int64_t values_of(const matrix& m) {
-  return static_cast<std::int64_t>(m.rows) * m.cols;
-}
-
 // A head that is tied to the embedding is that, or some rows of it. REQUIRES: `all` is not grouped.
 bool lies_in(const matrix& m, const matrix& all) {
   const auto* const begin = static_cast<const std::byte*>(all.data);

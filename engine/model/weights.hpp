@@ -23,6 +23,10 @@ namespace weir::engine::model {
 using kernels::matrix;
 using floats = std::span<const float>;  // into model_weights::vectors, or a copy of them on a device
 
+inline std::int64_t values_of(const matrix& m) {
+  return static_cast<std::int64_t>(m.rows) * m.cols;
+}
+
 // Letters as in kernels/params.hpp; M = hidden_size, C = kda_channels.
 struct kda_weights {
   matrix q, k, v;                 // [C, M]

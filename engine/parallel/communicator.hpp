@@ -12,6 +12,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -34,6 +35,21 @@ class rank_lost final : public std::runtime_error {
  private:
   int rank_;
 };
+
+// Why a rank is lost, whatever the ranks speak through.
+inline constexpr const char* k_was_late = "it was not there in time";
+inline constexpr const char* k_gave_up = "it gave up";
+inline constexpr const char* k_went_astray = "it was at another operation than the others";
+
+// Of a broadcast, before anybody hears of it: throws std::length_error beyond k_message_bytes_max.
+inline void check_message(std::size_t bytes) {
+  if (bytes <= k_message_bytes_max) return;
+  throw std::length_error("a message of " + std::to_string(bytes) + " bytes to the other ranks");
+}
+
+inline std::int64_t sum_of(std::span<const std::int64_t> parts) {
+  return std::accumulate(parts.begin(), parts.end(), std::int64_t{0});
+}
 
 enum class patience : std::uint8_t {
   step,  // the others compute the same step: there is a deadline

@@ -8,7 +8,6 @@
 #include <cassert>
 #include <climits>
 #include <cstring>
-#include <numeric>
 #include <thread>
 #include <utility>
 
@@ -50,10 +49,6 @@ void sleep_on(std::atomic<std::uint32_t>& word, std::uint32_t seen, std::chrono:
 
 void wake_all(std::atomic<std::uint32_t>& word) {
   ::syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&word), FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
-}
-
-std::int64_t sum_of(std::span<const std::int64_t> parts) {
-  return std::accumulate(parts.begin(), parts.end(), std::int64_t{0});
 }
 
 // What two ranges of a stream share: [from, to), empty where to <= from.
@@ -236,13 +231,13 @@ void shm_communicator::throw_if_lost() {
     case reason::ended:
       throw rank_lost(rank, "its process ended");
     case reason::late:
-      throw rank_lost(rank, "it was not there in time");
+      throw rank_lost(rank, k_was_late);
     case reason::gave_up:
-      throw rank_lost(rank, "it gave up");
+      throw rank_lost(rank, k_gave_up);
     case reason::out_of_step:
       break;
   }
-  throw rank_lost(rank, "it was at another operation than the others");
+  throw rank_lost(rank, k_went_astray);
 }
 
 template <class T>
@@ -329,7 +324,7 @@ void shm_communicator::all_to_all(const void* out, std::span<const std::int64_t>
 }
 
 void shm_communicator::broadcast(std::vector<std::byte>& message) {
-  if (rank_ == 0 && message.size() > k_message_bytes_max) throw std::length_error("a message is too long");
+  if (rank_ == 0) check_message(message.size());
   begin(operation::broadcast, 0, rank_ == 0 ? patience::step : patience::idle);
   constexpr std::size_t k_head = sizeof(std::uint64_t);
   std::uint64_t size = message.size();

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cassert>
 #include <cstring>
-#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -29,15 +28,11 @@ const char* to_text(link_fault fault) {
     case link_fault::ended:
       return "its process ended, or the way to it";
     case link_fault::late:
-      return "it was not there in time";
+      return k_was_late;
     case link_fault::garbled:
       break;
   }
-  return "it was at another operation than the others";
-}
-
-std::int64_t sum_of(std::span<const std::int64_t> parts) {
-  return std::accumulate(parts.begin(), parts.end(), std::int64_t{0});
+  return k_went_astray;
 }
 
 class tcp_communicator final : public communicator {
@@ -70,7 +65,7 @@ class tcp_communicator final : public communicator {
   }
   void abandon() noexcept override {
     if (lost_) return;
-    lost_ = {rank_, "it gave up"};
+    lost_ = {rank_, k_gave_up};
     tell_loss();
   }
 
@@ -255,9 +250,7 @@ void tcp_communicator::all_to_all(const void* out, std::span<const std::int64_t>
 }
 
 void tcp_communicator::broadcast(std::vector<std::byte>& message) {
-  if (is_root() && message.size() > k_message_bytes_max) {
-    throw std::length_error("a message of " + std::to_string(message.size()) + " bytes to the other ranks");
-  }
+  if (is_root()) check_message(message.size());
   begin(is_root() ? patience::step : patience::idle);
   for (int peer = 1; is_root() && peer < size_; ++peer) send(peer, {.kind = k_broadcast}, message);
   if (is_root()) return;

@@ -6,10 +6,6 @@ namespace weir::engine::runner {
 
 namespace {
 
-std::int32_t sum_of(const std::vector<std::int64_t>& counts) {
-  return static_cast<std::int32_t>(std::accumulate(counts.begin(), counts.end(), std::int64_t{0}));
-}
-
 std::vector<std::int64_t> bytes_of(const std::vector<std::int64_t>& counts, std::int64_t each) {
   std::vector<std::int64_t> out(counts);
   for (std::int64_t& bytes : out) bytes *= each;
@@ -85,8 +81,8 @@ void expert_exchange<A>::run(const exchanged_experts<A>& p, const kernels::kerne
   ids_.resize(static_cast<std::size_t>(p.rows) * static_cast<std::size_t>(p.per_token));
   device_.download(ids_.data(), p.ids, ids_.size() * sizeof(std::int32_t));
   const exchange_plan plan = plan_exchange(ids_, p.per_token, p.experts_in_all, part_);
-  const std::int32_t sent = sum_of(plan.sent);
-  const std::int32_t received = sum_of(plan.received);
+  const auto sent = static_cast<std::int32_t>(parallel::sum_of(plan.sent));
+  const auto received = static_cast<std::int32_t>(parallel::sum_of(plan.received));
   const std::int32_t own = part_.end_of(p.rows) - part_.begin_of(p.rows);
   A* const out = out_.need(sent * dim);
   A* const in = in_.need(received * dim);

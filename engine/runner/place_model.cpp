@@ -19,14 +19,10 @@ std::int64_t bytes_of(model::floats values) {
   return static_cast<std::int64_t>(values.size_bytes());
 }
 
-std::int64_t values_of(const kernels::matrix& m) {
-  return static_cast<std::int64_t>(m.rows) * m.cols;
-}
-
 // Codes, and scales, which lie apart in files.
 std::pair<std::int64_t, std::int64_t> bytes_of(const kernels::matrix& m) {
-  const std::int64_t codes = kernels::code_bytes(m.type, values_of(m));
-  return {codes, kernels::stored_bytes(m.type, values_of(m)) - codes};
+  const std::int64_t codes = kernels::code_bytes(m.type, model::values_of(m));
+  return {codes, kernels::stored_bytes(m.type, model::values_of(m)) - codes};
 }
 
 // Hands out places for what has not been seen yet: a tied embedding is one matrix twice.

@@ -7,9 +7,9 @@ namespace weir::engine::runner {
 template <class A>
 pool_memory<A>::pool_memory(const model::model_config& config, const runner_config& options, device& where)
     : device_(where),
-      layout_(layout_of(config, numbers_of(options.backend, options.activations), options.page_tokens)),
-      latent_bytes_(numbers_of(options.backend, options.activations).latent),
-      state_bytes_(slot_bytes(config, numbers_of(options.backend, options.activations))),
+      numbers_(numbers_of(options.backend, options.activations)),
+      layout_(layout_of(config, numbers_, options.page_tokens)),
+      state_bytes_(slot_bytes(config, numbers_)),
       bytes_(where) {
   std::byte* const all = bytes_.need(options.slab_count * layout_.slab_bytes());
   std::int64_t in_slab = 0;
@@ -29,7 +29,7 @@ pool_memory<A>::pool_memory(const model::model_config& config, const runner_conf
       layer.state = state_part(channels * config.kda_dim);
       for (A*& conv : layer.conv) conv = state_part((config.conv_taps - 1) * channels);
     } else {
-      layer.pages = part(in_page, config.latent_width() * latent_bytes_ * options.page_tokens);
+      layer.pages = part(in_page, config.latent_width() * numbers_.latent * options.page_tokens);
     }
   }
   assert(in_slab == state_bytes_ && in_slab <= layout_.slab_bytes() && in_page <= layout_.page_bytes);

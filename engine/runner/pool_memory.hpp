@@ -33,18 +33,18 @@ class pool_memory final {
   std::int64_t slab_cells() const noexcept {
     return layout_.slab_bytes() / static_cast<std::int64_t>(sizeof(A));
   }
-  std::int64_t page_cells() const noexcept { return layout_.page_bytes / latent_bytes_; }
+  std::int64_t page_cells() const noexcept { return layout_.page_bytes / numbers_.latent; }
 
   kernels::latent_format format() const noexcept {
-    return latent_bytes_ == sizeof(A) ? kernels::latent_format::activation : kernels::latent_format::bf16;
+    return numbers_.latent == sizeof(A) ? kernels::latent_format::activation : kernels::latent_format::bf16;
   }
 
   void copy(std::span<const kv::memory_op> ops);
 
  private:
   device& device_;
+  number_bytes numbers_;
   memory_layout layout_;
-  std::int64_t latent_bytes_;
   std::int64_t state_bytes_;  // of a slab, as far as a state uses it
   scratch<std::byte> bytes_;
   std::vector<layer_memory<A>> layers_;

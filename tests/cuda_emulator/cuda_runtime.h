@@ -6,6 +6,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -201,27 +202,17 @@ inline float __fdividef(float x, float y) {
   return x / y;
 }
 inline float __int_as_float(int x) {
-  float out;
-  std::memcpy(&out, &x, sizeof out);
-  return out;
+  return std::bit_cast<float>(x);
 }
 inline long long __double_as_longlong(double x) {
-  long long out;
-  std::memcpy(&out, &x, sizeof out);
-  return out;
+  return std::bit_cast<long long>(x);
 }
 inline int __float_as_int(float x) {
-  int out;
-  std::memcpy(&out, &x, sizeof out);
-  return out;
+  return std::bit_cast<int>(x);
 }
 inline unsigned __float_as_uint(float x) {
-  unsigned out;
-  std::memcpy(&out, &x, sizeof out);
-  return out;
+  return std::bit_cast<unsigned>(x);
 }
 inline float __uint_as_float(unsigned x) {
-  float out;
-  std::memcpy(&out, &x, sizeof out);
-  return out;
+  return std::bit_cast<float>(x);
 }

@@ -34,6 +34,23 @@ std::vector<int> expected_codes(int size, int victim, int code) {
   return out;
 }
 
+// Each rank in turn is killed while all are at `body`, which does not end by itself.
+void kill_each_amid(int ranks_count, const std::function<void(parallel::communicator&)>& body) {
+  for (int victim = 0; victim < ranks_count; ++victim) {
+    INFO("victim " << victim);
+    signpost there;
+    rank_processes processes;
+    start_ranks(processes, ranks_count, [&](parallel::communicator& ranks) {
+      there.set();
+      expect_lost(ranks, victim, "its process ended", [&] { body(ranks); });
+    });
+    there.wait(ranks_count);
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));  // so that, mostly, they are well under way
+    processes.signal(victim, SIGKILL);
+    CHECK(processes.wait() == expected_codes(ranks_count, victim, -SIGKILL));
+  }
+}
+
 }  // namespace
 
 TEST_CASE("a rank that is killed before an operation is named by all others", "[parallel]") {
@@ -53,47 +70,21 @@ TEST_CASE("a rank that is killed before an operation is named by all others", "[
 
 TEST_CASE("a rank that is killed amid operations is named by all others", "[parallel]") {
   WEIR_FOR_EACH_TRANSPORT();
-  constexpr int k_ranks = 4;
-  for (int victim = 0; victim < k_ranks; ++victim) {
-    INFO("victim " << victim);
-    signpost there;
-    rank_processes processes;
-    start_ranks(processes, k_ranks, [&there, victim](parallel::communicator& ranks) {
-      there.set();
-      expect_lost(ranks, victim, "its process ended", [&] {
-        for (;;) sum(ranks);
-      });
-    });
-    there.wait(k_ranks);
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));  // so that, mostly, they are well under way
-    processes.signal(victim, SIGKILL);
-    CHECK(processes.wait() == expected_codes(k_ranks, victim, -SIGKILL));
-  }
+  kill_each_amid(4, [](parallel::communicator& ranks) {
+    for (;;) sum(ranks);
+  });
 }
 
 TEST_CASE("a rank that is killed while all wait for work is named by all others", "[parallel]") {
   WEIR_FOR_EACH_TRANSPORT();
-  constexpr int k_ranks = 3;
-  for (int victim = 0; victim < k_ranks; ++victim) {
-    INFO("victim " << victim);
-    signpost there;
-    rank_processes processes;
-    start_ranks(processes, k_ranks, [&there, victim](parallel::communicator& ranks) {
-      there.set();
-      expect_lost(ranks, victim, "its process ended", [&] {
-        std::vector<std::byte> message;
-        if (ranks.rank() != 0) ranks.broadcast(message);
-        for (;;) {
-          ranks.check();
-          std::this_thread::sleep_for(std::chrono::milliseconds(5));
-        }
-      });
-    });
-    there.wait(k_ranks);
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));  // so that, mostly, they are well under way
-    processes.signal(victim, SIGKILL);
-    CHECK(processes.wait() == expected_codes(k_ranks, victim, -SIGKILL));
-  }
+  kill_each_amid(3, [](parallel::communicator& ranks) {
+    std::vector<std::byte> message;
+    if (ranks.rank() != 0) ranks.broadcast(message);
+    for (;;) {
+      ranks.check();
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+  });
 }
 
 TEST_CASE("a rank that stands still is lost at the deadline, and hears of it", "[parallel]") {
